@@ -1,0 +1,1 @@
+"""The command line: parse, call one operation, render its report, map errors to exit codes."""

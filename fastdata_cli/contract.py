@@ -1,0 +1,207 @@
+"""The contract between formats and everything else: a descriptor, two protocols, declared flags.
+
+A format is one ``Format`` row: what it is called, what it can do, how to open it. Readers and
+writers are total protocols: every method works, or the flag that announces it is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
+
+
+class Capability(Flag):
+    """What a format can do beyond what all must (pickling, threads, bulk reads, resuming)."""
+
+    RANDOM_ACCESS = auto()
+    """``read`` and ``read_many`` cost the same in any order."""
+    ZERO_COPY = auto()
+    """``read`` returns a view of mapped memory."""
+    PARALLEL_WRITE = auto()
+    """``write_part`` may run in several threads at once, parts in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """When the engine closes a part: before the sample that would exceed either."""
+
+    samples: int
+    bytes: int | None = None
+    """Payload bytes; a single larger sample makes a part of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of good samples, in source order, that is written and committed as one."""
+
+    index: int
+    start: int
+    """Position of its first sample in the destination."""
+    samples: int
+    source_stop: int
+    """Source positions below this one are settled once the part is: a resumed run starts here."""
+    rejects: tuple[Reject, ...] = ()
+    """Source samples before ``source_stop``, after the previous part, that gave no sample."""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """Notes about its good samples, counted by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that a part is on disk. ``facts`` is JSON-able and belongs to the writer."""
+
+    part: Part
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a stored sample, or with the dataset when ``index`` is -1."""
+
+    index: int
+    key: str
+    kind: str
+    """``corrupt``, ``missing``, ``surplus`` or ``unreadable``."""
+    detail: str = ""
+
+
+class Reader(Protocol):
+    """Reads one dataset. Pickles as (path, options); handles are opened per process.
+
+    Safe under threads, fork, spawn and forkserver.
+    """
+
+    path: Path
+    schema: Schema
+    capabilities: Capability
+    """An instance may lack flags that its format has."""
+    manifest: Manifest | None
+    """None for datasets that others made."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: int) -> Sample:
+        """Return one sample.
+
+        Raises:
+            IndexError: no such position (negative ones count from the end).
+            BadSampleError: the stored sample cannot be read.
+        """
+        ...
+
+    def read_many(
+        self, indices: Sequence[int] | NDArray[np.int64], out: NDArray[Any] | None = None
+    ) -> Batch:
+        """Return the samples at ``indices``, order and repeats kept.
+
+        Args:
+            indices: positions, each 0 <= i < len.
+            out: filled with the images when given, and then is ``images`` of the batch: pixels
+                N×H×W×C of the schema's dtype, or a 1-D uint8 arena of at least the total size.
+        """
+        ...
+
+    def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
+        """Yield the samples of a contiguous span in order, by the fastest sequential path.
+
+        What cannot be read comes as a ``Reject`` with its position: failures are values here.
+        """
+        ...
+
+    def spans(self, at_most: int) -> Sequence[range]:
+        """Cut the dataset into at most ``at_most`` contiguous spans where reading is cheap."""
+        ...
+
+    def keys(self) -> Sequence[str]:
+        """Return all keys, in order, as a compact sequence."""
+        ...
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return all labels, int64[N]; -1 where there is none."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the layout for a person: chunk, shard, codec, level …; JSON-able, cheap."""
+        ...
+
+    def verify(self, span: range | None = None) -> Iterator[Finding]:
+        """Read the span and yield what does not match its checksums or structure."""
+        ...
+
+    def close(self) -> None:
+        """Release the handles of this process; reading again opens them anew."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes one dataset. Nothing is visible at the destination before ``publish``."""
+
+    limits: PartLimits
+
+    def begin(self, fingerprint: str) -> Sequence[Receipt]:
+        """Take the staging place and return the finished parts of an interrupted equal run.
+
+        Raises:
+            StaleStagingError: the place holds an unfinished run with another fingerprint.
+            BusyError: a live process is writing the same destination.
+        """
+        ...
+
+    def write_part(self, part: Part, batch: Batch) -> Receipt:
+        """Store a part durably; repeating it changes nothing.
+
+        Without PARALLEL_WRITE it is called in order from one thread.
+        """
+        ...
+
+    def publish(self, manifest: Manifest) -> None:
+        """Give the dataset its final shape and make it visible at once."""
+        ...
+
+    def abort(self, *, keep: bool) -> None:
+        """Release everything; ``keep`` leaves the staging place for the next run to continue."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where and how a writer writes."""
+
+    path: Path
+    manifest: Manifest
+    """With the schema while writing; ``publish`` gets the final one."""
+    overwrite: bool = False
+    """The caller has checked that what stands at ``path`` may be replaced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One row of the registry."""
+
+    name: str
+    summary: str
+    """One line: what it is good for."""
+    suffixes: tuple[str, ...]
+    capabilities: Capability
+    payloads: tuple[Payload, ...]
+    """What it can store; the first is its default."""
+    recognises: Callable[[Path], bool]
+    """True when the content at the path is of this format, by magic bytes; never raises."""
+    open_reader: Callable[[Path, Options], Reader]
+    open_writer: Callable[[Target, Options], Writer] | None = None
+    read_options: type[Options] = Options
+    write_options: type[Options] = Options
+    requires: tuple[str, ...] = ()
+    """Import names that must be there."""
+    install_extra: str | None = None
+    """The extra of this distribution that brings them."""

@@ -1,0 +1,1 @@
+"""One format, one file, one row in ``registry.BUILT_IN``."""

@@ -1,0 +1,282 @@
+"""What the formats share: a reader that fetches images by index, a writer that stages by part."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Capability, Finding, Part, PartLimits, Receipt, Target
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
+from fastdata_cli.storage.process_local import ProcessLocal
+from fastdata_cli.storage.staging import Staging, storage_errors
+from fastdata_cli.storage.table import SampleTable, checksums
+
+H = TypeVar("H")
+
+# A scan reads blocks of about this many bytes: long enough to be sequential, short enough to hold.
+_SCAN_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What a reader fetched: pixels N×H×W×C, or a 1-D arena with int64[N + 1] offsets."""
+
+    data: NDArray[Any]
+    offsets: NDArray[np.int64] | None = None
+
+
+class IndexedReader(ABC, Generic[H]):
+    """A Reader over a handle ``H`` that can fetch any images by index.
+
+    A format sets ``schema`` (and ``manifest``) in ``_start``, from metadata alone, and implements
+    the methods below; all else follows. Handles are opened on first use, per process.
+    """
+
+    capabilities = Capability.RANDOM_ACCESS
+    manifest: Manifest | None = None
+    schema: Schema
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self.path = path
+        self.options = options
+        self._handle: ProcessLocal[H] = ProcessLocal(self._open, self._close)
+        self._table: ProcessLocal[SampleTable] = ProcessLocal(self._load_table, lambda table: None)
+        self._start()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.options)
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Read the metadata: set ``schema``, ``manifest``, and ``capabilities`` if fewer."""
+
+    @abstractmethod
+    def _open(self) -> H:
+        """Open the handle of this process."""
+
+    @abstractmethod
+    def _close(self, handle: H) -> None:
+        """Release it."""
+
+    @abstractmethod
+    def _load_table(self) -> SampleTable:
+        """Load keys, labels and checksums; memory-mapped where that is possible."""
+
+    @abstractmethod
+    def _fetch(self, handle: H, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:
+        """Return the images at checked ``indices``, in their order, in ``out`` when given.
+
+        For encoded images ``out`` is a 1-D uint8 arena that may be larger than needed.
+        """
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """Return the layout for a person."""
+
+    def __len__(self) -> int:
+        return self.schema.num_samples or 0
+
+    def read(self, index: int) -> Sample:
+        """Return one sample."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)} in {self.path}")
+        return self.read_many([index % len(self)]).sample(0)
+
+    def read_many(
+        self, indices: Sequence[int] | NDArray[np.int64], out: NDArray[Any] | None = None
+    ) -> Batch:
+        """Return the samples at ``indices``, order and repeats kept."""
+        chosen = self._checked(indices)
+        if out is not None:
+            self._check_out(out, len(chosen))
+        images = self._fetch(self._handle.get(), chosen, out)
+        table = self._table.get()
+        return Batch(
+            table.keys.take(chosen),
+            np.asarray(table.labels[chosen], np.int64),
+            images.data,
+            images.offsets,
+            table.metadata_texts(chosen),
+        )
+
+    def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
+        """Yield the samples of a span in order; unreadable ones as rejects."""
+        span = range(len(self)) if span is None else span
+        step = self._scan_step()
+        for begin in range(span.start, span.stop, step):
+            block = range(begin, min(begin + step, span.stop))
+            try:
+                batch = self.read_many(list(block))
+            except BadSampleError:
+                yield from (self._read_or_reject(index) for index in block)
+            else:
+                yield from batch
+
+    def spans(self, at_most: int) -> Sequence[range]:
+        """Cut into nearly equal spans."""
+        count = max(1, min(at_most, len(self)))
+        cuts = [len(self) * cut // count for cut in range(count + 1)]
+        return [range(begin, end) for begin, end in pairwise(cuts)]
+
+    def keys(self) -> Sequence[str]:
+        """Return all keys as a compact table."""
+        return self._table.get().keys
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return all labels."""
+        return np.asarray(self._table.get().labels, np.int64)
+
+    def verify(self, span: range | None = None) -> Iterator[Finding]:
+        """Compare every image of the span with its checksum."""
+        span = range(len(self)) if span is None else span
+        table, step = self._table.get(), self._scan_step()
+        for begin in range(span.start, span.stop, step):
+            block = np.arange(begin, min(begin + step, span.stop))
+            try:
+                found = checksums(self.read_many(block))
+            except BadSampleError:
+                yield from self._verify_singly(block)
+                continue
+            for index in block[found != table.checksums[block]].tolist():
+                yield Finding(index, table.keys[index], "corrupt", "its checksum does not match")
+
+    def close(self) -> None:
+        """Release the handles of this process."""
+        self._handle.close()
+        self._table.close()
+
+    def _verify_singly(self, block: NDArray[np.int64]) -> Iterator[Finding]:
+        table = self._table.get()
+        for index in block.tolist():
+            sample = self._read_or_reject(index)
+            if isinstance(sample, Reject):
+                yield Finding(index, sample.key, sample.reason, sample.detail)
+            elif checksums(self.read_many([index]))[0] != table.checksums[index]:
+                yield Finding(index, sample.key, "corrupt", "its checksum does not match")
+
+    def _read_or_reject(self, index: int) -> Sample | Reject:
+        try:
+            return self.read(index)
+        except BadSampleError as problem:
+            key = problem.key or self._table.get().keys[index]
+            return Reject(key, problem.reason, problem.detail, index)
+
+    def _checked(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        chosen = np.asarray(indices, np.int64).reshape(-1)
+        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
+            raise IndexError(f"indices reach outside the {len(self)} samples of {self.path}")
+        return chosen
+
+    def _check_out(self, out: NDArray[Any], count: int) -> None:
+        if self.schema.payload is Payload.ENCODED:
+            wanted: tuple[int, ...] = (out.size,)
+        else:
+            assert self.schema.image_shape is not None
+            wanted = (count, *self.schema.image_shape)
+        if out.shape != wanted or out.dtype != self.schema.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out is {out.dtype}{list(out.shape)}; "
+                f"this batch needs a C-contiguous {self.schema.dtype}{list(wanted)}"
+            )
+
+    def _scan_step(self) -> int:
+        each = self.schema.pixel_bytes or (self.schema.max_image_bytes or _SCAN_BYTES // 64)
+        return max(1, min(1024, _SCAN_BYTES // max(each, 1)))
+
+
+class StagedWriter(ABC):
+    """A Writer whose parts are staged and journalled; a format says how to store them.
+
+    Args:
+        target: destination and manifest.
+        options: the format's write options.
+    """
+
+    limits = PartLimits(samples=1024, bytes=64 << 20)
+    resumable = True
+    """False: an interrupted staging cannot be reopened, and a new run starts again."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self.target = target
+        self.schema = target.manifest.schema
+        self.options = options
+        self.staging = Staging(target.path, overwrite=target.overwrite)
+        self.receipts: dict[int, Receipt] = {}
+
+    @abstractmethod
+    def _create(self) -> None:
+        """Make an empty container at ``staging.item``."""
+
+    @abstractmethod
+    def _resume(self, receipts: Sequence[Receipt]) -> None:
+        """Reopen the container and drop what lies beyond these finished parts."""
+
+    @abstractmethod
+    def _store(self, part: Part, batch: Batch) -> Mapping[str, Any]:
+        """Write and sync the part; return JSON-able facts for ``_finish`` and ``_resume``."""
+
+    @abstractmethod
+    def _finish(self, manifest: Manifest, table: SampleTable) -> None:
+        """Write the final shape, the table and the manifest; close all files."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Close whatever is open; called on every way out, possibly twice."""
+
+    def begin(self, fingerprint: str) -> Sequence[Receipt]:
+        """Take the staging place; return the receipts of an interrupted equal run."""
+        receipts = self.staging.begin(fingerprint, resumable=self.resumable)
+        with storage_errors(self.staging.item):
+            if receipts:
+                self._resume(receipts)
+            else:
+                self._create()
+        self.receipts = {receipt.part.index: receipt for receipt in receipts}
+        return receipts
+
+    def write_part(self, part: Part, batch: Batch) -> Receipt:
+        """Store a part, then journal it."""
+        with storage_errors(self.staging.item):
+            facts = self._store(part, batch)
+        receipt = self.staging.commit(part, SampleTable.from_batch(batch), facts)
+        self.receipts[part.index] = receipt
+        return receipt
+
+    def publish(self, manifest: Manifest) -> None:
+        """Finish the container and rename it into place."""
+        receipts = self.in_order()
+        table = self.staging.table(receipts)
+        largest = None
+        if manifest.schema.payload is Payload.ENCODED:
+            largest = int(table.lengths.max(initial=0))
+        with storage_errors(self.staging.item):
+            self._finish(manifest.finished(len(table), largest), table)
+        self._release()
+        self._reveal()
+
+    def abort(self, *, keep: bool) -> None:
+        """Release everything; ``keep`` leaves the staging place to be continued."""
+        self._release()
+        self.staging.abort(keep=keep and self.resumable)
+
+    def in_order(self) -> list[Receipt]:
+        """Return all receipts by part."""
+        return [self.receipts[index] for index in sorted(self.receipts)]
+
+    def _reveal(self) -> None:
+        self.staging.publish()
+
+
+def manifest_text(manifest: Manifest, layout: Mapping[str, Any]) -> str:
+    """Return the manifest's JSON with the format's layout in it."""
+    return replace(manifest, layout=dict(layout)).to_json()

@@ -1,0 +1,242 @@
+"""Raw: one file of bytes that ``numpy.memmap`` opens in a line, with plain files beside it.
+
+out.raw/
+    data.raw       pixels: N×H×W×C in C order; encoded: the images one after another
+    meta.json      shape, dtype, byte order, class names, and the manifest
+    labels.npy     int64[N], -1 without a label
+    keys.txt       one key a line, in its text form
+    checksums.npy  uint64[N], xxh3-64 of each image
+    begin.npy      int64[N], encoded only: where each image begins in data.raw
+    length.npy     int64[N], encoded only: its bytes
+    metadata.jsonl one JSON object a line; only where samples carry metadata
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Capability, Format, Part, Reader, Receipt, Target, Writer
+from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.formats.base import Images, IndexedReader, StagedWriter, manifest_text
+from fastdata_cli.keys import KeyTable
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Batch, Payload, Sample
+from fastdata_cli.storage import durable
+from fastdata_cli.storage.gather import take_pixels, take_ranges
+from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
+
+NAME = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """The mapped data file and, for encoded images, where each lies in it."""
+
+    data: NDArray[Any]
+    begins: NDArray[np.int64] | None = None
+    lengths: NDArray[np.int64] | None = None
+
+
+class RawReader(IndexedReader[_Mapped]):
+    """Reads a raw folder through memory maps."""
+
+    capabilities = Capability.RANDOM_ACCESS | Capability.ZERO_COPY
+
+    def _start(self) -> None:
+        meta = self.path / "meta.json"
+        record = _read_meta(meta)
+        manifest = Manifest.from_json(json.dumps(record.get("manifest")), where=str(meta))
+        if record.get("byte_order", sys.byteorder) != sys.byteorder:
+            raise DamagedDatasetError(f"{meta}: the data has the other byte order")
+        self.manifest, self.schema = manifest, manifest.schema
+        expected, real = int(manifest.layout["data_bytes"]), (self.path / "data.raw").stat().st_size
+        if expected != real:
+            raise DamagedDatasetError(
+                f"{self.path / 'data.raw'}: {real} bytes, and {expected} are expected",
+                expected=expected,
+                found=real,
+            )
+
+    def _open(self) -> _Mapped:
+        path = self.path / "data.raw"
+        if self.schema.payload is Payload.ENCODED:
+            return _Mapped(
+                _map(path, "uint8", (-1,)), self._column("begin"), self._column("length")
+            )
+        assert self.schema.image_shape is not None
+        return _Mapped(_map(path, self.schema.dtype, (len(self), *self.schema.image_shape)))
+
+    def _close(self, handle: _Mapped) -> None:
+        """Nothing to do: a map is released with its last view."""
+
+    def _load_table(self) -> SampleTable:
+        lengths = np.full(len(self), self.schema.pixel_bytes, np.int64)
+        if self.schema.payload is Payload.ENCODED:
+            lengths = self._column("length")
+        metadata = self.path / "metadata.jsonl"
+        table = SampleTable(
+            KeyTable.from_lines(_bytes_of(self.path / "keys.txt")),
+            self._column("labels"),
+            self._column("checksums"),
+            lengths,
+            KeyTable.from_lines(_bytes_of(metadata)) if metadata.exists() else None,
+        )
+        if len(table.keys) != len(self):
+            raise DamagedDatasetError(
+                f"{self.path / 'keys.txt'}: {len(table.keys)} keys for {len(self)} samples"
+            )
+        return table
+
+    def _fetch(
+        self, handle: _Mapped, indices: NDArray[np.int64], out: NDArray[Any] | None
+    ) -> Images:
+        if handle.begins is None or handle.lengths is None:
+            return Images(take_pixels(handle.data, indices, out))
+        return Images(
+            *take_ranges(handle.data, handle.begins[indices], handle.lengths[indices], out)
+        )
+
+    def read(self, index: int) -> Sample:
+        """Return one sample; its pixels are a read-only view of the mapped file."""
+        handle = self._handle.get()
+        if handle.begins is not None or not 0 <= index < len(self):
+            return super().read(index)
+        table, at = self._table.get(), np.array([index])
+        batch = Batch(
+            table.keys.take(at),
+            np.asarray(table.labels[at]),
+            handle.data[index : index + 1],
+            None,
+            table.metadata_texts(at),
+        )
+        return batch.sample(0)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the layout: there is nothing to choose."""
+        return {"codec": "none"}
+
+    def _column(self, name: str) -> NDArray[Any]:
+        path = self.path / f"{name}.npy"
+        try:
+            array = npy_array(path.read_bytes(), where=str(path))
+        except FileNotFoundError as problem:
+            raise DamagedDatasetError(f"{path} is missing") from problem
+        if len(array) != len(self):
+            raise DamagedDatasetError(f"{path}: {len(array)} rows for {len(self)} samples")
+        return array
+
+
+class RawWriter(StagedWriter):
+    """Appends parts to ``data.raw``, in order."""
+
+    _file: int | None = None
+
+    def _create(self) -> None:
+        self.staging.item.mkdir()
+        self._file = os.open(self.staging.item / "data.raw", os.O_WRONLY | os.O_CREAT, 0o644)
+
+    def _resume(self, receipts: Sequence[Receipt]) -> None:
+        self._file = os.open(self.staging.item / "data.raw", os.O_WRONLY)
+
+    def _store(self, part: Part, batch: Batch) -> Mapping[str, Any]:
+        assert self._file is not None, "begin() comes first"
+        # From where the part before it ended: a part that is written again replaces itself.
+        before = self.receipts.get(part.index - 1)
+        os.lseek(self._file, int(before.facts["end"]) if before else 0, os.SEEK_SET)
+        write_all(self._file, batch.images.data.cast("B"))
+        durable.sync_file(self._file)
+        end = os.lseek(self._file, 0, os.SEEK_CUR)
+        os.ftruncate(self._file, end)
+        return {"end": end}
+
+    def _finish(self, manifest: Manifest, table: SampleTable) -> None:
+        folder, schema = self.staging.item, manifest.schema
+        columns = {"labels": table.labels, "checksums": table.checksums}
+        if schema.payload is Payload.ENCODED:
+            columns["begin"] = np.cumsum(table.lengths) - table.lengths
+            columns["length"] = table.lengths
+        for name, column in columns.items():
+            (folder / f"{name}.npy").write_bytes(npy_bytes(column))
+        (folder / "keys.txt").write_bytes(table.keys.lines())
+        if table.metadata is not None:
+            (folder / "metadata.jsonl").write_bytes(table.metadata.lines())
+        data_bytes = int(table.lengths.sum())
+        shape = [len(table), *schema.image_shape] if schema.image_shape else [data_bytes]
+        meta = {
+            "shape": shape,
+            "dtype": schema.dtype,
+            "byte_order": sys.byteorder,
+            "class_names": schema.class_names,
+            "manifest": json.loads(manifest_text(manifest, {"data_bytes": data_bytes})),
+        }
+        (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+    def _release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def write_all(descriptor: int, data: memoryview) -> None:
+    """Write all of ``data``, however many calls the system makes of it."""
+    while data:
+        data = data[os.write(descriptor, data[: 1 << 30]) :]
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise DamagedDatasetError(f"{path}: cannot be read as JSON") from problem
+    if not isinstance(record, dict):
+        raise DamagedDatasetError(f"{path}: not a JSON object")
+    return record
+
+
+def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    if path.stat().st_size == 0:  # nothing can be mapped
+        return np.empty([max(side, 0) for side in shape], dtype)
+    flat = np.memmap(path, dtype, "r")
+    # A plain view: indexing a memmap makes a memmap object each time, dearer than the copy.
+    return flat.view(np.ndarray).reshape(shape)
+
+
+def _bytes_of(path: Path) -> NDArray[np.uint8]:
+    try:
+        return np.frombuffer(path.read_bytes(), np.uint8)
+    except FileNotFoundError as problem:
+        raise DamagedDatasetError(f"{path} is missing") from problem
+
+
+def _recognises(path: Path) -> bool:
+    return (path / "meta.json").is_file() and (path / "data.raw").is_file()
+
+
+def _open_reader(path: Path, options: Options) -> Reader:
+    return RawReader(path, options)
+
+
+def _open_writer(target: Target, options: Options) -> Writer:
+    return cast(Writer, RawWriter(target, options))
+
+
+FORMAT = Format(
+    name=NAME,
+    summary="one mappable file; the fastest to read in any order",
+    suffixes=(".raw",),
+    capabilities=RawReader.capabilities,
+    payloads=(Payload.PIXELS, Payload.ENCODED),
+    recognises=_recognises,
+    open_reader=_open_reader,
+    open_writer=_open_writer,
+)

@@ -1,0 +1,1 @@
+"""Owns reading the headers of picture files, one module for each container."""

@@ -1,0 +1,55 @@
+"""Owns random access to a file's bytes, whether they are in memory or behind a descriptor."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+HEAD_BYTES = 64 * 1024
+
+
+class Source(Protocol):
+    """Bytes that can be read at any offset."""
+
+    size: int
+
+    def read(self, start: int, count: int) -> bytes:
+        """Up to ``count`` bytes from offset ``start``; fewer, or none, at the end."""
+        ...
+
+
+class MemorySource:
+    """A whole file in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.size = len(data)
+
+    def read(self, start: int, count: int) -> bytes:
+        """Up to ``count`` bytes from offset ``start``; fewer, or none, at the end."""
+        return self.data[start : start + count]
+
+
+class FileSource:
+    """An open file that stays open elsewhere; its first 64 KiB are read once."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._start = 0
+        self._window = os.pread(descriptor, HEAD_BYTES, 0)
+
+    def read(self, start: int, count: int) -> bytes:
+        """Up to ``count`` bytes from offset ``start``; fewer, or none, at the end.
+
+        Errors:
+            OSError: the operating system cannot read the file.
+        """
+        at = start - self._start
+        if at < 0 or at + count > len(self._window):
+            if start >= self.size:
+                return b""
+            # Walks go forward in small steps: one larger read serves many of them.
+            self._start, at = start, 0
+            self._window = os.pread(self._descriptor, max(count, 4096), start)
+        return self._window[at : at + count]

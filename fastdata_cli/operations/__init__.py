@@ -1,0 +1,1 @@
+"""What fastdata does: one function each, from options to one frozen report."""

@@ -1,0 +1,180 @@
+"""The formats there are: a literal table of our own, and plug-ins by entry point.
+
+A plug-in is a distribution with an entry point in the group ``fastdata.formats`` whose value is a
+``Format``. Modules are imported when a format is first asked for; a plug-in that fails to load, or
+that takes the name of another, is left out with a warning and hurts nobody.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from fastdata_cli.contract import Format, Reader
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    MissingDependencyError,
+    NotADatasetError,
+    SourceNotFoundError,
+    UnknownFormatError,
+    UnsupportedError,
+)
+from fastdata_cli.options import Options
+
+ENTRY_POINT_GROUP = "fastdata.formats"
+
+# In the order in which content is asked: a tree is any folder, so it comes last.
+BUILT_IN = {
+    # "zarr": "fastdata_cli.formats.zarr",
+    # "lmdb": "fastdata_cli.formats.lmdb",
+    # "webdataset": "fastdata_cli.formats.webdataset",
+    # "hdf5": "fastdata_cli.formats.hdf5",
+    "raw": "fastdata_cli.formats.raw",
+    # "tree": "fastdata_cli.formats.tree",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all formats, ours first."""
+    return (*BUILT_IN, *_plugins())
+
+
+def get(name: str) -> Format:
+    """Return one format.
+
+    Raises:
+        UnknownFormatError: there is none of that name.
+    """
+    if name in BUILT_IN:
+        found: Format = importlib.import_module(BUILT_IN[name]).FORMAT
+        return found
+    try:
+        return _plugins()[name]
+    except KeyError:
+        raise UnknownFormatError(
+            f"no format is called {name!r}", hint="formats: " + ", ".join(names())
+        ) from None
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Return every format, ours first."""
+    return tuple(get(name) for name in names())
+
+
+def for_destination(path: Path, to: str | None = None) -> Format:
+    """Return the format that ``--to``, or else the suffix of the destination, stands for.
+
+    Raises:
+        UnknownFormatError: neither says which.
+        UnsupportedError: the format cannot be written.
+    """
+    found = get(to) if to else _by_suffix(path)
+    if found is None:
+        suffixes = " ".join(suffix for each in all_formats() for suffix in each.suffixes)
+        raise UnknownFormatError(
+            f"the suffix of {path.name!r} stands for no format",
+            hint=f"end it in one of {suffixes}, or name the format with --to "
+            "(for a plain folder of images: --to tree)",
+        )
+    if found.open_writer is None:
+        raise UnsupportedError(f"format {found.name} can be read but not written")
+    require(found)
+    return found
+
+
+def open_reader(path: Path | str, options: Options | None = None) -> Reader:
+    """Open whatever dataset lies at ``path``; its content decides the format.
+
+    Raises:
+        SourceNotFoundError: there is nothing at the path.
+        NotADatasetError: no format recognises it.
+        DamagedDatasetError: its format cannot read it.
+    """
+    path = Path(path)
+    found = recognise(path)
+    require(found)
+    return found.open_reader(path, options or found.read_options())
+
+
+def recognise(path: Path) -> Format:
+    """Return the format of what lies at ``path``: by content, else by suffix.
+
+    A suffix decides only where no content does, so that a damaged file is named as such.
+    """
+    formats = all_formats()
+    for candidate in formats:
+        if candidate.recognises(path):
+            return candidate
+    if not path.exists() and not path.is_symlink():
+        raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
+    claimed = _by_suffix(path)
+    if claimed is not None:
+        raise DamagedDatasetError(
+            f"{path}: named like {claimed.name}, but its content is not", path=str(path)
+        )
+    raise NotADatasetError(
+        f"{path}: no format recognises this",
+        hint="formats: " + ", ".join(each.name for each in formats),
+        path=str(path),
+    )
+
+
+def require(wanted: Format) -> None:
+    """Raise MissingDependencyError, with the command that helps, when a library is absent."""
+    for module in wanted.requires:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            target = f"'fastdata-cli[{wanted.install_extra}]'" if wanted.install_extra else module
+            raise MissingDependencyError(
+                f"format {wanted.name} needs the library {module}", hint=f"pip install {target}"
+            )
+
+
+def refresh() -> None:
+    """Forget the plug-ins found so far, so that newly installed ones are seen."""
+    _plugins.cache_clear()
+
+
+def _by_suffix(path: Path) -> Format | None:
+    name = path.name.lower()
+    matches = (f for f in all_formats() if any(name.endswith(suffix) for suffix in f.suffixes))
+    return next(matches, None)
+
+
+@cache
+def _plugins() -> dict[str, Format]:
+    found: dict[str, Format] = {}
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        row = _load(point)
+        if row is None:
+            continue
+        if row.name in BUILT_IN or row.name in found:
+            _warn(point, f"another format is called {row.name!r} already")
+            continue
+        found[row.name] = row
+    return found
+
+
+def _load(point: EntryPoint) -> Format | None:
+    load: Callable[[], object] = point.load
+    try:
+        row = load()
+    except Exception as problem:  # noqa: BLE001 - a plug-in may fail in any way, and hurts only itself
+        _warn(point, f"{type(problem).__name__}: {problem}")
+        return None
+    if not isinstance(row, Format):
+        _warn(point, f"it is a {type(row).__name__}, not a Format")
+        return None
+    return row
+
+
+def _warn(point: EntryPoint, why: str) -> None:
+    owner = point.dist.name if point.dist else "an unknown distribution"
+    warnings.warn(
+        f"format plug-in {point.name!r} ({point.value}, from {owner}) is left out: {why}",
+        stacklevel=4,
+    )

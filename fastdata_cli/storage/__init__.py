@@ -1,0 +1,1 @@
+"""Where bytes lie and how they get there: handles, staging, sample tables, the gather core."""

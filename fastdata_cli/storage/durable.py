@@ -1,0 +1,115 @@
+"""Writing that survives a power cut: sync, and renames that either happened or did not."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+# Syncing one by one costs a journal commit of the file system each; beyond this, one for all.
+_FEW_FILES = 16
+
+
+def sync_file(descriptor: int) -> None:
+    """Wait until the data of an open file is on the device."""
+    os.fdatasync(descriptor)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file's data, or a directory's entries, are on the device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+sync_directory = sync_path
+
+
+def sync_tree(root: Path) -> None:
+    """Wait until everything below ``root`` is on the device."""
+    paths: list[Path] = []
+    for folder, _, files in os.walk(root):
+        paths.append(Path(folder))
+        paths.extend(Path(folder, name) for name in files)
+        if len(paths) > _FEW_FILES:
+            sync_filesystem(root)
+            return
+    for path in paths:
+        sync_path(path)
+
+
+def sync_filesystem(path: Path) -> None:
+    """Wait until all pending writes of the file system that holds ``path`` are on the device."""
+    syncfs = _libc("syncfs")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if syncfs is None or syncfs(descriptor) != 0:
+            os.sync()
+    finally:
+        os.close(descriptor)
+
+
+def rename_new(source: Path, target: Path) -> bool:
+    """Rename unless the target exists; return whether it happened."""
+    failed = _renameat2(source, target, _RENAME_NOREPLACE)
+    if failed == 0:
+        return True
+    if failed == errno.EEXIST:
+        return False
+    if failed not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(failed, os.strerror(failed), str(target))
+    if os.path.lexists(target):  # a file system without the flag: a window of microseconds
+        return False
+    os.rename(source, target)
+    return True
+
+
+def replace(source: Path, target: Path) -> None:
+    """Put ``source`` in place of ``target``, if any, in one step; the old content is removed."""
+    if rename_new(source, target):
+        return
+    failed = _renameat2(source, target, _RENAME_EXCHANGE)
+    if failed == 0:
+        remove(source)
+        return
+    if failed not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(failed, os.strerror(failed), str(target))
+    aside = target.with_name(f".{target.name}.fastdata-old")
+    os.rename(target, aside)
+    os.rename(source, target)
+    remove(aside)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _renameat2(source: Path, target: Path, flags: int) -> int:
+    """Return 0, or the errno."""
+    call = _libc("renameat2")
+    if call is None:
+        return errno.ENOSYS
+    paths = (os.fsencode(source), os.fsencode(target))
+    done = call(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], ctypes.c_uint(flags))
+    return 0 if done == 0 else ctypes.get_errno()
+
+
+@cache
+def _libc(name: str) -> ctypes._NamedFuncPointer | None:
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    except OSError:
+        return None

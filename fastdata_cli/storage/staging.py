@@ -1,0 +1,225 @@
+"""Staging: a dataset grows beside its destination, is journalled part by part, appears at once.
+
+    .NAME.fastdata-partial/
+        lock            held (flock) by the live run; a dead one holds nothing
+        journal.jsonl   first line: what is being made; then one receipt a line
+        side/000000.npz the sample table of each part
+        data/…          what will be renamed to the destination
+
+A part counts once its receipt is in the journal; its data is synced before. Only the contiguous
+prefix of receipts is continued from, so a kill at any moment costs at most the unfinished parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastdata_cli.contract import Part, Receipt
+from fastdata_cli.errors import (
+    BusyError,
+    DestinationExistsError,
+    FastdataError,
+    StaleStagingError,
+    StorageError,
+)
+from fastdata_cli.sample import Reject
+from fastdata_cli.storage import durable
+from fastdata_cli.storage.table import SampleTable
+
+JOURNAL_VERSION = 1
+
+
+def staging_root(destination: Path) -> Path:
+    """Return the one place that an interrupted run leaves behind."""
+    return destination.parent / f".{destination.name}.fastdata-partial"
+
+
+class Staging:
+    """The staging place of one destination.
+
+    Args:
+        destination: where the dataset will appear.
+        overwrite: replace what stands there (the caller has checked that it may be).
+    """
+
+    def __init__(self, destination: Path, *, overwrite: bool = False) -> None:
+        self.destination = destination
+        self.overwrite = overwrite
+        self.root = staging_root(destination)
+        self.data = self.root / "data"
+        self.item = self.data / destination.name
+        """What ``publish`` renames to the destination, unless told otherwise."""
+        self._lock: int | None = None
+        self._journal: int | None = None
+
+    def begin(self, fingerprint: str, *, resumable: bool = True) -> list[Receipt]:
+        """Take the place and return the contiguous receipts of an equal, interrupted run.
+
+        Args:
+            fingerprint: what the run depends on; only an equal one may be continued.
+            resumable: False starts afresh even if a journal is there.
+        """
+        with storage_errors(self.root):
+            self.data.parent.mkdir(exist_ok=True)
+            self._take_lock()
+        receipts = self._read_journal(fingerprint)
+        with storage_errors(self.root):
+            if receipts is None or not resumable:
+                self._start_journal(fingerprint)
+                receipts = []
+            self._journal = os.open(self.root / "journal.jsonl", os.O_WRONLY | os.O_APPEND)
+        return receipts
+
+    def commit(self, part: Part, table: SampleTable, facts: Mapping[str, Any]) -> Receipt:
+        """Record a part whose data is synced already: its sample table, then its receipt."""
+        receipt = Receipt(part, facts)
+        with storage_errors(self.root):
+            path = self._side(part.index)
+            with open(path, "wb") as file:
+                np.savez(file, **table.columns())  # type: ignore[arg-type]
+                durable.sync_file(file.fileno())
+            assert self._journal is not None, "begin() comes first"
+            line = json.dumps(asdict(receipt), ensure_ascii=True) + "\n"
+            os.write(self._journal, line.encode())
+            durable.sync_file(self._journal)
+        return receipt
+
+    def table(self, receipts: Sequence[Receipt]) -> SampleTable:
+        """Return the sample table of all parts, in order."""
+        tables = []
+        for receipt in receipts:
+            path = self._side(receipt.part.index)
+            with np.load(path, allow_pickle=False) as columns:
+                tables.append(SampleTable.from_columns(dict(columns), where=str(path)))
+        return SampleTable.concatenate(tables)
+
+    def publish(self, items: Sequence[tuple[Path, Path]] | None = None) -> None:
+        """Sync and rename each (staged, final) pair in the order given; then clear the place.
+
+        The last pair is the one that makes the dataset readable. Default: ``item`` to the
+        destination.
+
+        Raises:
+            DestinationExistsError: something appeared there meanwhile.
+        """
+        pairs = items if items is not None else [(self.item, self.destination)]
+        with storage_errors(self.destination):
+            durable.sync_tree(self.data)
+            for staged, final in pairs:
+                if self.overwrite:
+                    durable.replace(staged, final)
+                elif not durable.rename_new(staged, final):
+                    raise DestinationExistsError(
+                        f"{final} appeared while this run was working",
+                        hint=f"move it away and repeat the command: {self.root} is complete",
+                        path=str(final),
+                    )
+                durable.sync_directory(final.parent)
+        self.abort(keep=False)
+
+    def abort(self, *, keep: bool) -> None:
+        """Release the place; unless ``keep``, remove it."""
+        if self._journal is not None:
+            os.close(self._journal)
+            self._journal = None
+        if not keep:
+            shutil.rmtree(self.root, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _side(self, index: int) -> Path:
+        return self.root / "side" / f"{index:06d}.npz"
+
+    def _take_lock(self) -> None:
+        lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise BusyError(
+                f"another run is writing {self.destination}",
+                hint="wait for it, or choose another destination",
+            ) from None
+        self._lock = lock
+
+    def _read_journal(self, fingerprint: str) -> list[Receipt] | None:
+        try:
+            lines = (self.root / "journal.jsonl").read_text().splitlines()
+            head = json.loads(lines[0])
+        except (OSError, ValueError, IndexError):
+            return None
+        if head.get("fastdata_journal") != JOURNAL_VERSION or head["fingerprint"] != fingerprint:
+            self.abort(keep=True)
+            raise StaleStagingError(
+                f"{self.root} holds an unfinished run of another command or source",
+                hint="run that command again to finish it, or delete this folder to start over",
+                path=str(self.root),
+            )
+        return _contiguous(lines[1:])
+
+    def _start_journal(self, fingerprint: str) -> None:
+        for entry in list(self.root.iterdir()):
+            if entry.name != "lock":
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        self.data.mkdir()
+        (self.root / "side").mkdir()
+        head = {"fastdata_journal": JOURNAL_VERSION, "fingerprint": fingerprint}
+        path = self.root / "journal.jsonl"
+        path.write_text(json.dumps(head) + "\n")
+        durable.sync_path(path)
+
+
+def _contiguous(lines: Sequence[str]) -> list[Receipt]:
+    """Return the receipts of parts 0, 1, 2 … as far as none is missing or cut."""
+    found: dict[int, Receipt] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            part = record["part"]
+            part["rejects"] = tuple(Reject(**reject) for reject in part["rejects"])
+            found[part["index"]] = Receipt(Part(**part), record["facts"])
+        except (ValueError, KeyError, TypeError):
+            break  # the line that the kill cut short
+    prefix: list[Receipt] = []
+    while len(prefix) in found:
+        prefix.append(found[len(prefix)])
+    return prefix
+
+
+_REASONS = {
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "disk quota exceeded",
+    errno.EFBIG: "file too large",
+    errno.EACCES: "no permission to write here",
+    errno.EPERM: "no permission to write here",
+    errno.EROFS: "read-only file system",
+    errno.EIO: "input/output error",
+}
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into a StorageError that names the path."""
+    try:
+        yield
+    except FastdataError:
+        raise
+    except OSError as problem:
+        why = _REASONS.get(problem.errno or 0, problem.strerror or str(problem))
+        raise StorageError(
+            f"cannot write {problem.filename or path}: {why}",
+            hint="free some space or choose another destination, then run the same command again",
+            path=str(path),
+        ) from problem

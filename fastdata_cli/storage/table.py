@@ -1,0 +1,146 @@
+"""What is stored beside the images, one row per sample, as arrays: keys, labels, checksums …"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.keys import KeyTable
+from fastdata_cli.sample import Batch
+
+_NO_METADATA = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTable:
+    """N rows. About 50 bytes a sample and the length of its key; no Python object per row."""
+
+    keys: KeyTable
+    labels: NDArray[np.int64]
+    checksums: NDArray[np.uint64]
+    """xxh3-64 of the image: the pixels in C order, or the encoded bytes."""
+    lengths: NDArray[np.int64]
+    """Bytes of the image as handed over."""
+    metadata: KeyTable | None = None
+    """JSON texts, empty where a sample has none; None when no sample has any."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @classmethod
+    def from_batch(cls, batch: Batch) -> SampleTable:
+        """Describe a batch, its checksums included."""
+        texts = [text or _NO_METADATA for text in batch.metadata]
+        if batch.offsets is None:
+            each = batch.images[0].nbytes if len(batch) else 0
+            lengths = np.full(len(batch), each, np.int64)
+        else:
+            lengths = np.diff(batch.offsets)
+        return cls(
+            KeyTable.from_keys(batch.keys),
+            np.asarray(batch.labels, np.int64),
+            checksums(batch),
+            lengths,
+            KeyTable.from_texts(texts) if any(texts) else None,
+        )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[SampleTable]) -> SampleTable:
+        """Join tables end to end."""
+        metadata = None
+        if any(table.metadata for table in tables):
+            metadata = KeyTable.concatenate([t.metadata or _blank(len(t)) for t in tables])
+        return cls(
+            KeyTable.concatenate([table.keys for table in tables]),
+            np.concatenate([np.empty(0, np.int64), *(table.labels for table in tables)]),
+            np.concatenate([np.empty(0, np.uint64), *(table.checksums for table in tables)]),
+            np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)]),
+            metadata,
+        )
+
+    def metadata_texts(self, indices: NDArray[np.int64]) -> list[str | None]:
+        """Return the JSON texts of some rows; an empty list when no row has any."""
+        if self.metadata is None:
+            return []
+        return [self.metadata.text(index) or None for index in indices.tolist()]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the table as plain arrays, the inverse of ``from_columns``."""
+        columns: dict[str, NDArray[Any]] = {
+            "keys": self.keys.blob,
+            "key_offsets": self.keys.offsets,
+            "labels": self.labels,
+            "checksums": self.checksums,
+            "lengths": self.lengths,
+        }
+        if self.metadata is not None:
+            columns["metadata"] = self.metadata.blob
+            columns["metadata_offsets"] = self.metadata.offsets
+        return columns
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, NDArray[Any]], *, where: str) -> SampleTable:
+        """Rebuild a table; ``where`` names its file in errors.
+
+        Raises:
+            DamagedDatasetError: a column is missing or the columns disagree in length.
+        """
+        try:
+            metadata = None
+            if "metadata" in columns:
+                metadata = KeyTable(columns["metadata"], columns["metadata_offsets"])
+            table = cls(
+                KeyTable(columns["keys"], columns["key_offsets"]),
+                columns["labels"],
+                columns["checksums"],
+                columns["lengths"],
+                metadata,
+            )
+        except KeyError as problem:
+            raise DamagedDatasetError(f"{where}: the column {problem} is missing") from problem
+        rows = {len(table.keys), len(table.labels), len(table.checksums), len(table.lengths)}
+        if len(rows) != 1 or (metadata is not None and len(metadata) not in rows):
+            raise DamagedDatasetError(f"{where}: its columns have different lengths {sorted(rows)}")
+        return table
+
+
+def checksums(batch: Batch) -> NDArray[np.uint64]:
+    """Return the xxh3-64 of every image of a batch, uint64[N]."""
+    digests = (checksum(batch.image(index)) for index in range(len(batch)))
+    return np.fromiter(digests, np.uint64, len(batch))
+
+
+def checksum(image: NDArray[Any]) -> int:
+    """Return the xxh3-64 of one image: its pixels in C order, or its encoded bytes."""
+    return xxhash.xxh3_64_intdigest(np.ascontiguousarray(image).data)
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """Return ``array`` as the bytes of a ``.npy`` file, the same for equal arrays."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def npy_array(data: bytes | memoryview, *, where: str) -> NDArray[Any]:
+    """Read the bytes of a ``.npy`` file; nothing is unpickled.
+
+    Raises:
+        DamagedDatasetError: not a whole ``.npy``.
+    """
+    try:
+        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError) as problem:
+        raise DamagedDatasetError(f"{where}: not a whole .npy file ({problem})") from problem
+    return array
+
+
+def _blank(rows: int) -> KeyTable:
+    return KeyTable(np.empty(0, np.uint8), np.zeros(rows + 1, np.int64))

@@ -1,0 +1,394 @@
+"""The conformance suite: what every format owes, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from fastdata_cli import registry
+from fastdata_cli.contract import Capability, Format, Reader, Writer
+from fastdata_cli.errors import BusyError, DestinationExistsError, StaleStagingError
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Batch, Payload, Reject, Sample
+from fastdata_cli.storage import durable
+from fastdata_cli.storage.table import checksums
+from fastdata_cli.testing import synthetic
+
+Digests = list[tuple[str, int, int]]
+
+
+class FormatConformance:
+    """Subclass it, set ``format``, and pytest runs the suite on it.
+
+    Class attributes a subclass may set:
+        format: the descriptor under test.
+        write_options: options of its writer; small parts exercise more.
+        part_samples: how many samples a part gets; None where the options decide.
+        same_bytes: equal runs give equal bytes (else only equal samples).
+    """
+
+    format: ClassVar[Format]
+    write_options: ClassVar[Options | None] = None
+    part_samples: ClassVar[int | None] = 7
+    same_bytes: ClassVar[bool] = True
+
+    @pytest.fixture(params=list(Payload), ids=[payload.value for payload in Payload])
+    def payload(self, request: pytest.FixtureRequest) -> Payload:
+        """Each payload that the format stores."""
+        payload: Payload = request.param
+        if payload not in self.format.payloads:
+            pytest.skip(f"format {self.format.name} does not store {payload}")
+        return payload
+
+    @pytest.fixture
+    def samples(self, payload: Payload) -> list[Sample]:
+        """What was written."""
+        return synthetic.samples_for(payload)
+
+    @pytest.fixture
+    def path(self, tmp_path: Path, samples: list[Sample], payload: Payload) -> Path:
+        """A dataset that holds ``samples``."""
+        return self.write(tmp_path / "first", samples, payload)
+
+    @pytest.fixture
+    def reader(self, path: Path) -> Reader:
+        """An open reader of it."""
+        return registry.open_reader(path)
+
+    def destination(self, folder: Path) -> Path:
+        """Return where a dataset of this format may be written in ``folder``."""
+        folder.mkdir(exist_ok=True)
+        suffix = self.format.suffixes[0] if self.format.suffixes else ""
+        return folder / f"set{suffix}"
+
+    def write(
+        self, folder: Path, samples: list[Sample], payload: Payload, *, overwrite: bool = False
+    ) -> Path:
+        """Write ``samples`` into ``folder`` and return the dataset's path."""
+        return synthetic.write_dataset(
+            self.format,
+            self.destination(folder),
+            samples,
+            payload,
+            self.write_options,
+            part_samples=self.part_samples,
+            overwrite=overwrite,
+        )
+
+    def open_writer(self, path: Path, samples: list[Sample], payload: Payload) -> Writer:
+        """Open a writer at ``path``."""
+        manifest = synthetic.manifest_for(samples, payload, self.format.name)
+        return synthetic.open_writer(self.format, path, manifest, self.write_options)
+
+    # -- what is read is what was written
+
+    def test_round_trip(self, reader: Reader, samples: list[Sample], payload: Payload) -> None:
+        """Every sample comes back: key, label, image, metadata, order."""
+        assert len(reader) == len(samples)
+        assert reader.schema.payload is payload
+        assert reader.schema.num_samples == len(samples)
+        assert reader.schema.class_names == synthetic.CLASS_NAMES
+        for index, sample in enumerate(samples):
+            assert_same(reader.read(index), sample)
+        assert list(reader.keys()) == [sample.key for sample in samples]
+        assert reader.labels().tolist() == [sample.label for sample in samples]
+
+    def test_manifest(self, reader: Reader) -> None:
+        """The dataset knows what made it, and can say what it is."""
+        assert reader.manifest is not None
+        assert reader.manifest.format == self.format.name
+        json.dumps(dict(reader.describe()))
+
+    def test_unlabelled_and_single(self, tmp_path: Path, payload: Payload) -> None:
+        """One sample without label and metadata is a dataset."""
+        only = synthetic.samples_for(payload, 1)[0]
+        plain = Sample("only.jpg", only.image)
+        reader = registry.open_reader(self.write(tmp_path / "one", [plain], payload))
+        assert len(reader) == 1
+        assert_same(reader.read(0), plain)
+
+    # -- random access and bulk reads
+
+    def test_read_many_keeps_order_and_repeats(self, reader: Reader, samples: list[Sample]) -> None:
+        """Any order, any repeats, as lists or arrays."""
+        wanted = [5, 0, 40, 5, 5, 17, 39]
+        for indices in (wanted, np.array(wanted), []):
+            batch = reader.read_many(indices)
+            assert len(batch) == len(indices)
+            for sample, index in zip(batch, indices, strict=True):
+                assert_same(sample, samples[index])
+
+    def test_read_many_fills_out(
+        self, reader: Reader, samples: list[Sample], payload: Payload
+    ) -> None:
+        """``out`` is filled, returned, and checked."""
+        wanted = [3, 1, 3, 40]
+        plain = reader.read_many(wanted)
+        shape = plain.images.shape if payload is Payload.PIXELS else (plain.images.size + 100,)
+        out = np.zeros(shape, plain.images.dtype)
+        filled = reader.read_many(wanted, out)
+        assert np.shares_memory(filled.images, out)
+        for sample, index in zip(filled, wanted, strict=True):
+            assert_same(sample, samples[index])
+        too_small = out[:-1] if payload is Payload.PIXELS else out[: plain.images.size - 1]
+        with pytest.raises(ValueError, match="out "):
+            reader.read_many(wanted, too_small)
+        with pytest.raises(ValueError, match="out "):
+            reader.read_many(wanted, out.astype(np.float32))
+
+    def test_out_of_range(self, reader: Reader, samples: list[Sample]) -> None:
+        """Positions outside raise IndexError; -1 is the last for ``read``."""
+        assert_same(reader.read(-1), samples[-1])
+        for call in (
+            lambda: reader.read(len(samples)),
+            lambda: reader.read(-len(samples) - 1),
+            lambda: reader.read_many([0, len(samples)]),
+            lambda: reader.read_many([-1]),
+        ):
+            with pytest.raises(IndexError):
+                call()
+
+    def test_scan(self, reader: Reader, samples: list[Sample]) -> None:
+        """Scans give everything, or a span, in order."""
+        for span in (None, range(4, 23), range(0)):
+            found = list(reader.scan(span))
+            wanted = samples if span is None else samples[span.start : span.stop]
+            assert len(found) == len(wanted)
+            for got, sample in zip(found, wanted, strict=True):
+                assert not isinstance(got, Reject)
+                assert_same(got, sample)
+
+    def test_spans(self, reader: Reader) -> None:
+        """Spans cover the dataset once, in order."""
+        for at_most in (1, 3, 1000):
+            spans = reader.spans(at_most)
+            assert len(spans) <= at_most
+            assert [index for span in spans for index in span] == list(range(len(reader)))
+
+    # -- processes and threads
+
+    def test_pickle_and_close(self, reader: Reader) -> None:
+        """A reader travels as (path, options), also when in use, and reopens after close."""
+        before = digests(reader)
+        data = pickle.dumps(reader)
+        assert len(data) < 10_000
+        assert digests(pickle.loads(data)) == before  # noqa: S301 - our own bytes
+        reader.close()
+        assert digests(reader) == before
+
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_fork_after_use(self, reader: Reader) -> None:
+        """Children forked from a process that has read already read the same."""
+        before = digests(reader)
+        assert in_children("fork", reader, 3) == [before] * 3
+        assert digests(reader) == before
+
+    def test_spawn(self, reader: Reader) -> None:
+        """A spawned child reads the same."""
+        before = digests(reader)
+        assert in_children("spawn", reader, 1) == [before]
+
+    def test_threads(self, reader: Reader) -> None:
+        """Many threads, one reader."""
+        before = digests(reader)
+        reader.close()
+        barrier = threading.Barrier(4)
+
+        def read(_: int) -> Digests:
+            barrier.wait()
+            return digests(reader)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(read, range(4))) == [before] * 4
+
+    # -- writing
+
+    def test_nothing_visible_before_publish(
+        self, tmp_path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """Until publish there is one hidden staging place; after abort there is nothing."""
+        folder = tmp_path / "staged"
+        path = self.destination(folder)
+        writer = self.open_writer(path, samples, payload)
+        writer.begin("x")
+        self.write_parts(writer, samples, payload)
+        assert not path.exists()
+        assert [entry.name for entry in folder.iterdir()] == [f".{path.name}.fastdata-partial"]
+        writer.abort(keep=False)
+        assert list(folder.iterdir()) == []
+
+    def test_interrupted_run_continues(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """A second writer goes on from the finished parts, and the result is the same."""
+        again = self.destination(tmp_path / "again")
+        first = self.open_writer(again, samples, payload)
+        first.begin("synthetic")
+        self.write_parts(first, samples, payload, stop=3)
+        first.abort(keep=True)
+        second = self.open_writer(again, samples, payload)
+        done = second.begin("synthetic")
+        second.abort(keep=True)
+        assert len(done) in (0, 3)
+        assert [receipt.part.index for receipt in done] == list(range(len(done)))
+        self.write(tmp_path / "again", samples, payload)
+        assert digests(registry.open_reader(again)) == digests(registry.open_reader(path))
+        if self.same_bytes:
+            assert content(again) == content(path)
+
+    def test_equal_runs(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """The same samples give the same bytes, where the format promises it."""
+        again = self.write(tmp_path / "again", samples, payload)
+        if self.same_bytes:
+            assert content(again) == content(path)
+        assert digests(registry.open_reader(again)) == digests(registry.open_reader(path))
+
+    def test_writing_a_part_twice_changes_nothing(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """The last part, written again, is the same part."""
+        again = self.destination(tmp_path / "again")
+        writer = self.open_writer(again, samples, payload)
+        writer.begin("x")
+        part, batch = self.write_parts(writer, samples, payload)[-1]
+        writer.write_part(part, batch)
+        writer.publish(synthetic.manifest_for(samples, payload, self.format.name))
+        assert digests(registry.open_reader(again)) == digests(registry.open_reader(path))
+
+    def test_parallel_write(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """With PARALLEL_WRITE, parts may come in any order and from several threads."""
+        if Capability.PARALLEL_WRITE not in self.format.capabilities:
+            pytest.skip("parts are written in order")
+        again = self.destination(tmp_path / "again")
+        writer = self.open_writer(again, samples, payload)
+        writer.begin("x")
+        parts = list(
+            synthetic.parts_of(samples, synthetic.limits(writer, self.part_samples), payload)
+        )
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda pair: writer.write_part(*pair), reversed(parts)))
+        writer.publish(synthetic.manifest_for(samples, payload, self.format.name))
+        assert digests(registry.open_reader(again)) == digests(registry.open_reader(path))
+
+    def test_another_run_is_not_mixed_in(
+        self, tmp_path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """A different fingerprint is refused, and so is a second live writer."""
+        path = self.destination(tmp_path / "busy")
+        first = self.open_writer(path, samples, payload)
+        first.begin("one")
+        with pytest.raises(BusyError):
+            self.open_writer(path, samples, payload).begin("one")
+        self.write_parts(first, samples, payload, stop=1)
+        first.abort(keep=True)
+        if not path.parent.joinpath(f".{path.name}.fastdata-partial").exists():
+            return  # this format cannot continue, and leaves nothing
+        other = self.open_writer(path, samples, payload)
+        with pytest.raises(StaleStagingError):
+            other.begin("two")
+
+    def test_existing_destination(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """What stands there is kept without overwrite, and replaced whole with it."""
+        before = digests(registry.open_reader(path))
+        fewer = samples[:9]
+        with pytest.raises(DestinationExistsError):
+            self.write(tmp_path / "first", fewer, payload)
+        assert digests(registry.open_reader(path)) == before
+        for entry in path.parent.glob(".*.fastdata-partial"):
+            durable.remove(entry)
+        self.write(tmp_path / "first", fewer, payload, overwrite=True)
+        assert digests(registry.open_reader(path)) == before[:9]
+
+    def write_parts(
+        self, writer: Writer, samples: list[Sample], payload: Payload, stop: int | None = None
+    ) -> list[tuple[Any, Batch]]:
+        """Write the first ``stop`` parts, in order."""
+        limits = synthetic.limits(writer, self.part_samples)
+        parts = list(synthetic.parts_of(samples, limits, payload))[:stop]
+        assert len(parts) > 2 or stop, "the suite wants several parts: set part_samples or options"
+        for part, batch in parts:
+            writer.write_part(part, batch)
+        return parts
+
+    # -- recognition, checks, flags
+
+    def test_recognised_by_content(self, path: Path, tmp_path: Path) -> None:
+        """The content says what it is; nothing else is claimed."""
+        assert registry.recognise(path).name == self.format.name
+        stranger = tmp_path / "notes.txt"
+        stranger.write_text("no dataset\n" * 100)
+        assert not self.format.recognises(stranger)
+        assert not self.format.recognises(tmp_path / "nothing-here")
+
+    def test_verify_finds_nothing_in_a_sound_dataset(self, reader: Reader) -> None:
+        """Checksums match what was written."""
+        assert list(reader.verify()) == []
+
+    def test_capabilities(self, reader: Reader) -> None:
+        """An instance may have fewer flags than its format, never more."""
+        assert reader.capabilities & ~self.format.capabilities == Capability(0)
+        if Capability.ZERO_COPY in reader.capabilities and reader.schema.image_shape:
+            one, two = reader.read(0).image, reader.read(0).image
+            assert np.shares_memory(one, two)
+
+
+def assert_same(got: Sample, wanted: Sample) -> None:
+    """Compare two samples in every field."""
+    assert got.key == wanted.key
+    assert got.label == wanted.label
+    assert dict(got.metadata or {}) == dict(wanted.metadata or {})
+    assert got.image.dtype == wanted.image.dtype
+    assert np.array_equal(got.image, wanted.image)
+
+
+def digests(reader: Reader) -> Digests:
+    """Return (key, label, checksum) of all samples, read backwards in batches."""
+    found: Digests = []
+    for stop in range(len(reader), 0, -16):
+        batch = reader.read_many(list(range(max(0, stop - 16), stop)))
+        rows = zip(batch.keys, batch.labels.tolist(), checksums(batch).tolist(), strict=True)
+        found[:0] = rows
+    return found
+
+
+def in_children(method: str, reader: Reader, count: int) -> list[Digests]:
+    """Return what child processes started by ``method`` read."""
+    context = multiprocessing.get_context(method)
+    queue: Any = context.Queue()
+    children = [
+        context.Process(target=_report, args=(reader, queue))  # type: ignore[attr-defined]
+        for _ in range(count)
+    ]
+    for child in children:
+        child.start()
+    found = [queue.get(timeout=60) for _ in children]
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    return found
+
+
+def _report(reader: Reader, queue: Any) -> None:
+    queue.put(digests(reader))
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """Return every file of a dataset by its relative name."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    files = sorted(entry for entry in path.rglob("*") if entry.is_file())
+    return {str(entry.relative_to(path)): entry.read_bytes() for entry in files}
