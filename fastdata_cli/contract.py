@@ -52,6 +52,8 @@ class Part:
     """Source positions below this one are settled once the part is: a resumed run starts here."""
     rejects: tuple[Reject, ...] = ()
     """Source samples before ``source_stop``, after the previous part, that gave no sample."""
+    bytes: int = 0
+    """Payload bytes of its images."""
     notes: Mapping[str, int] = field(default_factory=dict)
     """Notes about its good samples, counted by kind."""
 
@@ -87,6 +89,10 @@ class Reader(Protocol):
     """An instance may lack flags that its format has."""
     manifest: Manifest | None
     """None for datasets that others made."""
+    rejects: tuple[Reject, ...]
+    """What opening already found to be unusable and is not counted in ``len``."""
+    notes: Mapping[str, int]
+    """What opening found worth saying (ignored files, empty classes …), with counts."""
 
     def __len__(self) -> int: ...
 
@@ -111,6 +117,14 @@ class Reader(Protocol):
         """
         ...
 
+    def head(self, index: int, size: int) -> NDArray[np.uint8]:
+        """Return the first ``size`` bytes of one encoded image, or all if it is shorter.
+
+        Raises:
+            BadSampleError: the stored sample cannot be read.
+        """
+        ...
+
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
         """Yield the samples of a contiguous span in order, by the fastest sequential path.
 
@@ -128,6 +142,10 @@ class Reader(Protocol):
 
     def labels(self) -> NDArray[np.int64]:
         """Return all labels, int64[N]; -1 where there is none."""
+        ...
+
+    def files(self) -> Iterator[Path]:
+        """Yield every file that the dataset's bytes lie in."""
         ...
 
     def describe(self) -> Mapping[str, Any]:

@@ -1,15 +1,15 @@
 """Sample keys: the path of a sample below its root, kept through every container and back.
 
-In memory a key is a Python string as ``os.fsdecode`` makes it, so that any file name is a key.
-Containers store its *text form*, which is printable UTF-8 on one line: control characters, line
-separators and bytes that are not UTF-8 become ``%XX``, and so does a percent sign that would read
-as such an escape. Ordinary names are their own text form. A container with further taboos (the dot
-in a tar member's stem, say) passes them as ``also`` and reads them back the same way.
+In memory a key is a Python string as ``os.fsdecode`` makes it in a UTF-8 locale, so that any file
+name is a key, and the same key under every locale. Containers store its *text form*, which is
+printable UTF-8 on one line: control characters, line separators and bytes that are not UTF-8 become
+``%XX``, and so does a percent sign that would read as such an escape. Ordinary names are their own
+text form. A container with further taboos (the dot in a tar member's stem, say) passes them as
+``also`` and reads them back the same way.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|%(?=[0-9A-Fa-f]{2})",
 )
@@ -36,8 +36,17 @@ def from_text(text: str) -> str:
     """Return the key whose text form (with any ``also``) is ``text``."""
     if "%" not in text:
         return text
-    raw = text.encode("utf-8", "surrogateescape")
-    return os.fsdecode(re.sub(b"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), raw))
+    return from_bytes(_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), to_bytes(text)))
+
+
+def to_bytes(key: str) -> bytes:
+    """Return the bytes of a key as they stand in a file name, whatever the locale."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(name: bytes) -> str:
+    """Return the key of the bytes of a file name."""
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -126,8 +135,13 @@ class KeyTable(Sequence[str]):
 
     def find(self, key: str) -> int | None:
         """Return the first position of ``key``, or None. Scans: for a person, not a loop."""
-        wanted = to_text(key)
-        candidates = np.flatnonzero(np.diff(self.offsets) == len(os.fsencode(wanted)))
+        return self.find_text(to_text(key))
+
+    def find_text(self, wanted: str) -> int | None:
+        """Return the first position whose text form is ``wanted``, or None."""
+        candidates = np.flatnonzero(
+            np.diff(self.offsets) == len(wanted.encode("utf-8", "surrogateescape"))
+        )
         return next((int(index) for index in candidates if self.text(int(index)) == wanted), None)
 
     def lines(self) -> bytes:

@@ -11,11 +11,37 @@ from typing import Any, Self
 from fastdata_cli.errors import UsageError
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptionSpec:
+    """What a flag needs to know of one option."""
+
+    name: str
+    kind: type
+    """Type of the value: ``int`` for ``int | None``."""
+    default: Any
+    text: str
+    """A short phrase for ``--help``."""
+    choices: tuple[str, ...] = ()
+    """The words it may be; empty for any."""
+    minimum: int | None = None
+    """The least number it may be."""
+    unit: str | None = None
+    """``bytes`` lets people write ``1GB``."""
+    short: str | None = None
+    """A one-letter flag beside the long one."""
+
+
 def option(
-    default: Any, text: str, *, choices: tuple[str, ...] | None = None, minimum: int | None = None
+    default: Any,
+    text: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: int | None = None,
+    unit: str | None = None,
+    short: str | None = None,
 ) -> Any:
-    """Declare one option: a dataclass field that carries its help, choices and lower bound."""
-    facts = {"help": text, "choices": choices, "minimum": minimum}
+    """Declare one option: a dataclass field that carries the facts of its OptionSpec."""
+    facts = {"text": text, "choices": choices, "minimum": minimum, "unit": unit, "short": short}
     return dataclasses.field(default=default, metadata=facts)
 
 
@@ -24,8 +50,22 @@ class Options:
     """Base of every option set. Subclasses declare fields with ``option``."""
 
     def __post_init__(self) -> None:
-        for spec in dataclasses.fields(self):
+        for spec in self.specs():
             _check(spec, getattr(self, spec.name))
+
+    @classmethod
+    def specs(cls) -> tuple[OptionSpec, ...]:
+        """Return the options of this set, in the order of their declaration."""
+        hints = typing.get_type_hints(cls)
+        return tuple(
+            OptionSpec(
+                name=field.name,
+                kind=_plain(hints[field.name]),
+                default=field.default,
+                **field.metadata,
+            )
+            for field in dataclasses.fields(cls)
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], *, owner: str) -> Self:
@@ -34,7 +74,7 @@ class Options:
         Raises:
             UsageError: a name that is no option of this set, or a value that cannot be.
         """
-        known = {spec.name for spec in dataclasses.fields(cls)}
+        known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
                 raise UsageError(
@@ -54,21 +94,18 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def value_type(owner: type[Options], name: str) -> type:
-    """Return the plain type of an option's value: ``int`` for ``int | None``."""
-    hint = typing.get_type_hints(owner)[name]
+def _plain(hint: Any) -> type:
     if isinstance(hint, types.UnionType):
         hint = next(arm for arm in typing.get_args(hint) if arm is not types.NoneType)
     return typing.cast(type, hint)
 
 
-def _check(spec: dataclasses.Field[Any], value: Any) -> None:
-    choices, minimum = spec.metadata.get("choices"), spec.metadata.get("minimum")
+def _check(spec: OptionSpec, value: Any) -> None:
     if value is None:
         return
-    if choices and value not in choices:
+    if spec.choices and value not in spec.choices:
         raise UsageError(
-            f"{flag(spec.name)} does not know {value!r}", hint="one of: " + ", ".join(choices)
+            f"{flag(spec.name)} does not know {value!r}", hint="one of: " + ", ".join(spec.choices)
         )
-    if minimum is not None and value < minimum:
-        raise UsageError(f"{flag(spec.name)} must be at least {minimum}, not {value}")
+    if spec.minimum is not None and value < spec.minimum:
+        raise UsageError(f"{flag(spec.name)} must be at least {spec.minimum}, not {value}")

@@ -30,12 +30,12 @@ ENTRY_POINT_GROUP = "fastdata.formats"
 
 # In the order in which content is asked: a tree is any folder, so it comes last.
 BUILT_IN = {
-    # "zarr": "fastdata_cli.formats.zarr",
+    "zarr": "fastdata_cli.formats.zarr",
     # "lmdb": "fastdata_cli.formats.lmdb",
     # "webdataset": "fastdata_cli.formats.webdataset",
-    # "hdf5": "fastdata_cli.formats.hdf5",
+    "hdf5": "fastdata_cli.formats.hdf5",
     "raw": "fastdata_cli.formats.raw",
-    # "tree": "fastdata_cli.formats.tree",
+    "tree": "fastdata_cli.formats.tree",
 }
 
 
@@ -73,7 +73,7 @@ def for_destination(path: Path, to: str | None = None) -> Format:
         UnknownFormatError: neither says which.
         UnsupportedError: the format cannot be written.
     """
-    found = get(to) if to else _by_suffix(path)
+    found = get(to) if to else by_suffix(path)
     if found is None:
         suffixes = " ".join(suffix for each in all_formats() for suffix in each.suffixes)
         raise UnknownFormatError(
@@ -112,7 +112,7 @@ def recognise(path: Path) -> Format:
             return candidate
     if not path.exists() and not path.is_symlink():
         raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
-    claimed = _by_suffix(path)
+    claimed = by_suffix(path)
     if claimed is not None:
         raise DamagedDatasetError(
             f"{path}: named like {claimed.name}, but its content is not", path=str(path)
@@ -139,7 +139,8 @@ def refresh() -> None:
     _plugins.cache_clear()
 
 
-def _by_suffix(path: Path) -> Format | None:
+def by_suffix(path: Path) -> Format | None:
+    """Return the format that the suffix of a path stands for, or None."""
     name = path.name.lower()
     matches = (f for f in all_formats() if any(name.endswith(suffix) for suffix in f.suffixes))
     return next(matches, None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -44,6 +46,8 @@ class IndexedReader(ABC, Generic[H]):
 
     capabilities = Capability.RANDOM_ACCESS
     manifest: Manifest | None = None
+    rejects: tuple[Reject, ...] = ()
+    notes: Mapping[str, int] = MappingProxyType({})
     schema: Schema
 
     def __init__(self, path: Path, options: Options) -> None:
@@ -109,6 +113,10 @@ class IndexedReader(ABC, Generic[H]):
             table.metadata_texts(chosen),
         )
 
+    def head(self, index: int, size: int) -> NDArray[np.uint8]:
+        """Return the first bytes of one encoded image."""
+        return self.read(index).image[:size]
+
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
         """Yield the samples of a span in order; unreadable ones as rejects."""
         span = range(len(self)) if span is None else span
@@ -136,6 +144,10 @@ class IndexedReader(ABC, Generic[H]):
         """Return all labels."""
         return np.asarray(self._table.get().labels, np.int64)
 
+    def files(self) -> Iterator[Path]:
+        """Yield the path itself, or every file below it."""
+        return files_below(self.path)
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Compare every image of the span with its checksum."""
         span = range(len(self)) if span is None else span
@@ -147,7 +159,7 @@ class IndexedReader(ABC, Generic[H]):
             except BadSampleError:
                 yield from self._verify_singly(block)
                 continue
-            for index in block[found != table.checksums[block]].tolist():
+            for index in block[_differ(table, block, found)].tolist():
                 yield Finding(index, table.keys[index], "corrupt", "its checksum does not match")
 
     def close(self) -> None:
@@ -161,7 +173,7 @@ class IndexedReader(ABC, Generic[H]):
             sample = self._read_or_reject(index)
             if isinstance(sample, Reject):
                 yield Finding(index, sample.key, sample.reason, sample.detail)
-            elif checksums(self.read_many([index]))[0] != table.checksums[index]:
+            elif _differ(table, np.array([index]), checksums(self.read_many([index]))).any():
                 yield Finding(index, sample.key, "corrupt", "its checksum does not match")
 
     def _read_or_reject(self, index: int) -> Sample | Reject:
@@ -275,6 +287,24 @@ class StagedWriter(ABC):
 
     def _reveal(self) -> None:
         self.staging.publish()
+
+
+def _differ(
+    table: SampleTable, block: NDArray[np.int64], found: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    """Return which checksums are not the stored ones; a dataset without any has no differences."""
+    if not len(table.checksums):
+        return np.zeros(len(block), np.bool_)
+    return np.asarray(found != table.checksums[block])
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """Yield ``path`` if it is a file, else every file below it."""
+    if not path.is_dir():
+        yield path
+        return
+    for folder, _, names in os.walk(path):
+        yield from (Path(folder, name) for name in names)
 
 
 def manifest_text(manifest: Manifest, layout: Mapping[str, Any]) -> str:

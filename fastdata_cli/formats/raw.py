@@ -153,7 +153,7 @@ class RawWriter(StagedWriter):
         # From where the part before it ended: a part that is written again replaces itself.
         before = self.receipts.get(part.index - 1)
         os.lseek(self._file, int(before.facts["end"]) if before else 0, os.SEEK_SET)
-        write_all(self._file, batch.images.data.cast("B"))
+        durable.write_all(self._file, batch.images.data.cast("B"))
         durable.sync_file(self._file)
         end = os.lseek(self._file, 0, os.SEEK_CUR)
         os.ftruncate(self._file, end)
@@ -185,12 +185,6 @@ class RawWriter(StagedWriter):
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def write_all(descriptor: int, data: memoryview) -> None:
-    """Write all of ``data``, however many calls the system makes of it."""
-    while data:
-        data = data[os.write(descriptor, data[: 1 << 30]) :]
 
 
 def _read_meta(path: Path) -> dict[str, Any]:

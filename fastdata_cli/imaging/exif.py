@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 _ORIENTATION, _DATE, _SUB_IFD, _DATE_ORIGINAL = 0x0112, 0x0132, 0x8769, 0x9003
-_INTEGERS = {3: "H", 4: "I", 8: "h", 9: "i"}
+_INTEGERS = {3: "H", 4: "I", 8: "h", 9: "i", 13: "I"}
 _PREFIX = b"Exif\0\0"
 
 

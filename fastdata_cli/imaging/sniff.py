@@ -49,7 +49,21 @@ DECODED = frozenset({"jpeg", "png", "gif", "bmp", "tiff", "webp", "avif", "pnm"}
 
 #: Kinds that are pictures, and are not decoded.
 PICTURES = frozenset(
-    "heif isobmff ico cur psd qoi dds icns exr hdr jp2 jxl mng svg postscript".split()
+    (
+        "heif",
+        "isobmff",
+        "ico",
+        "cur",
+        "psd",
+        "qoi",
+        "dds",
+        "icns",
+        "exr",
+        "hdr",
+        "jp2",
+        "jxl",
+        "mng",
+    )
 )
 
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
@@ -115,6 +129,6 @@ def _text(head: bytes) -> str:
 def _rest(head: bytes, data: bytes | memoryview) -> str:
     if not head.strip(b"\0"):
         return "unknown" if any(bytes(data[: 1 << 16])) else "zeros"
-    if not any(c < 9 or 13 < c < 32 for c in head):
+    if head.isascii() and not any(c < 9 or 13 < c < 32 for c in head):
         return "text"
     return "unknown"

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import shutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,12 @@ _RENAME_EXCHANGE = 2
 
 # Syncing one by one costs a journal commit of the file system each; beyond this, one for all.
 _FEW_FILES = 16
+
+
+def write_all(descriptor: int, data: memoryview) -> None:
+    """Write all of ``data``, however many calls the system makes of it."""
+    while data:
+        data = data[os.write(descriptor, data[: 1 << 30]) :]
 
 
 def sync_file(descriptor: int) -> None:
@@ -44,6 +51,16 @@ def sync_tree(root: Path) -> None:
             sync_filesystem(root)
             return
     for path in paths:
+        sync_path(path)
+
+
+def sync_files(files: Sequence[Path], root: Path) -> None:
+    """Wait until new files, and the folders down to them from ``root``, are on the device."""
+    folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
+    if len(files) + len(folders) > _FEW_FILES:
+        sync_filesystem(root)
+        return
+    for path in (*files, *folders):
         sync_path(path)
 
 

@@ -129,11 +129,11 @@ class Staging:
         self.abort(keep=False)
 
     def abort(self, *, keep: bool) -> None:
-        """Release the place; unless ``keep``, remove it."""
+        """Release the place; unless ``keep``, remove it. What another run holds stays."""
         if self._journal is not None:
             os.close(self._journal)
             self._journal = None
-        if not keep:
+        if not keep and self._lock is not None:
             shutil.rmtree(self.root, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)

@@ -25,7 +25,8 @@ class SampleTable:
     keys: KeyTable
     labels: NDArray[np.int64]
     checksums: NDArray[np.uint64]
-    """xxh3-64 of the image: the pixels in C order, or the encoded bytes."""
+    """xxh3-64 of the image: the pixels in C order, or the encoded bytes. Empty (of any number of
+    rows) in a dataset that others made."""
     lengths: NDArray[np.int64]
     """Bytes of the image as handed over."""
     metadata: KeyTable | None = None

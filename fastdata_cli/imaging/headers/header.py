@@ -68,7 +68,9 @@ class Draft:
 
     def profile(self, start: bytes) -> None:
         """Judge a colour profile by its first bytes: only those that are not sRGB are noted."""
-        if b"sRGB" not in start and "sRGB".encode("utf-16-be") not in start:
+        if b"acsp" not in start[:64]:  # the signature that every profile has at byte 36
+            self.note("metadata-broken")
+        elif b"sRGB" not in start and "sRGB".encode("utf-16-be") not in start:
             self.note("colour-profile")
 
     def finish(self) -> Header:

@@ -70,11 +70,16 @@ def read(source: Source) -> Draft:
     if zlib.crc32(head[:13], zlib.crc32(b"IHDR")) != int.from_bytes(head[13:], "big"):
         raise corrupt("png", "wrong checksum of the header")
     _header(draft, head)
-    frames, default_is_first, data_seen = 0, False, False
+    _others(draft, source, walk)
+    return draft
+
+
+def _others(draft: Draft, source: Source, walk: Iterator[Chunk]) -> None:
+    frames, default_is_first, coded = 0, False, False
     for chunk in walk:
         if chunk.kind == b"IDAT":
-            data_seen = True
-        elif chunk.kind == b"fcTL" and not data_seen:
+            coded = True
+        elif chunk.kind == b"fcTL" and not coded:
             default_is_first = True
         elif chunk.kind == b"acTL":
             frames = int.from_bytes(source.read(chunk.start, 4), "big")
@@ -82,7 +87,6 @@ def read(source: Source) -> Draft:
             _metadata(draft, source, chunk)
     if frames and frames + (not default_is_first) > 1:
         draft.note("multi-frame")
-    return draft
 
 
 def _header(draft: Draft, head: bytes) -> None:
@@ -103,7 +107,12 @@ def _metadata(draft: Draft, source: Source, chunk: Chunk) -> None:
     if _SIZES.get(chunk.kind, chunk.length) != chunk.length:
         draft.note("metadata-broken")
     elif chunk.kind == b"eXIf":
-        draft.exif(source.read(chunk.start, chunk.length))
+        body = source.read(chunk.start - 4, chunk.length + 8)
+        # Orientation from a damaged chunk would turn the picture at random.
+        if zlib.crc32(body[:-4]) == int.from_bytes(body[-4:], "big"):
+            draft.exif(body[4:-4])
+        else:
+            draft.note("metadata-broken")
     elif chunk.kind == b"iCCP":
         packed = source.read(chunk.start, min(chunk.length, _PROFILE_BYTES))
         _, _, rest = packed.partition(b"\0")
@@ -134,7 +143,7 @@ def verify(data: bytes, draft: Draft, allow_truncated: bool) -> None:
         stored = int.from_bytes(view[chunk.end - 4 : chunk.end], "big")
         if zlib.crc32(view[chunk.start - 4 : chunk.end - 4]) != stored:
             if chunk.critical:
-                name = chunk.kind.decode("ascii", "replace")
+                name = chunk.kind.decode("ascii", "backslashreplace")
                 raise corrupt("png", f"wrong checksum of a {name} chunk")
             draft.note("metadata-broken")
     if complete and coded:
@@ -152,10 +161,29 @@ def essential(data: bytes) -> bytes:
     """
     view = memoryview(data)
     parts: list[bytes | memoryview] = [SIGNATURE]
-    for chunk in chunks(MemorySource(data)):
-        if chunk.kind in _NEEDED and chunk.end <= len(data):
-            parts.append(view[chunk.start - 8 : chunk.end])
+    parts.extend(
+        view[chunk.start - 8 : chunk.end]
+        for chunk in chunks(MemorySource(data))
+        if chunk.kind in _NEEDED and chunk.end <= len(data)
+    )
     return b"".join(parts)
+
+
+def too_short(data: bytes) -> bool:
+    """True when the coded data of a sound PNG ends, properly, before the last row.
+
+    This unpacks all of it, in small parts.
+    """
+    packed, total, wanted = zlib.decompressobj(), 0, 0
+    for chunk in chunks(MemorySource(data)):
+        body = data[chunk.start : chunk.start + chunk.length]
+        if chunk.kind == b"IHDR":
+            wanted = _raw_bytes(body)
+        elif chunk.kind == b"IDAT":
+            while body:
+                total += len(packed.decompress(body, 1 << 20))
+                body = packed.unconsumed_tail
+    return total + len(packed.flush()) < wanted
 
 
 def completed(data: bytes) -> bytes:

@@ -1,0 +1,33 @@
+# make demo   install, convert the sample data to every format, inspect and read it back
+# make test   install, then lint, types, architecture and tests: what CI runs
+# make check  the same without installing: the daily loop
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check install clean
+
+demo: $(STAMP)
+	@bash sample_data/demo.sh $(BIN)/fastdata
+
+test: $(STAMP) check
+
+check:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n auto
+
+install: $(STAMP)
+
+# Installed anew when the requirements change, and only then.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

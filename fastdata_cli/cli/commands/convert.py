@@ -1,0 +1,196 @@
+"""``fastdata convert``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fastdata_cli import registry
+from fastdata_cli.cli import flags, tables
+from fastdata_cli.cli.output import reports_errors, say, talk
+from fastdata_cli.cli.progress import Talk
+from fastdata_cli.contract import Format
+from fastdata_cli.errors import EXIT_INTERRUPTED, TooManyBadError, UsageError
+from fastdata_cli.keys import to_text
+from fastdata_cli.operations.convert import ConvertReport, convert
+from fastdata_cli.operations.destination import check_destination
+from fastdata_cli.operations.estimate import Estimate, estimate
+from fastdata_cli.operations.plan import Plan, make_plan
+from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
+from fastdata_cli.operations.source import open_source
+from fastdata_cli.storage.staging import staging_root
+
+_FORMATS = registry.all_formats()
+_SOURCE = flags.parameters(SourceOptions, panel="Source")
+_SAMPLES = flags.parameters(ConvertOptions, panel="Samples")
+_TAKEN = {parameter.name for parameter in (*_SOURCE, *_SAMPLES)}
+_READ = flags.format_parameters(_FORMATS, "read_options", panel="Source", taken=_TAKEN)
+_WRITE = flags.format_parameters(_FORMATS, "write_options", panel="Format")
+
+
+def _convert(
+    context: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SRC", help="Folder of images, dataset, one image, or - for a list on stdin."
+        ),
+    ] = None,
+    destination: Annotated[
+        str | None,
+        typer.Argument(metavar="DST", help="Where to write; its suffix names the format."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FORMAT", help="Format, whatever the suffix.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a dataset made by fastdata.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Threads (default: all cores); the output is the same."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Write nothing; say what, how large, how long."),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="YAML file with any of these flags; flags given here win.",
+            callback=flags.load_config,
+            is_eager=True,
+        ),
+    ] = None,
+    timings: Annotated[bool, typer.Option("--timings", help="Show where the time went.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    **values: Any,
+) -> None:
+    spec, path = _places(source, destination, values["files_from"])
+    row = registry.for_destination(path, to)
+    owner = f"format {row.name}"
+    options = ConvertOptions(**flags.pick(ConvertOptions, values))
+    write = row.write_options.from_mapping(flags.given(values, _WRITE), owner=owner)
+    with Talk("converting", quiet=quiet) as listener:
+        opened = open_source(
+            spec, SourceOptions(**flags.pick(SourceOptions, values)), flags.given(values, _READ)
+        )
+        if opened.root is not None:
+            listener.notice(f"keys are relative to {to_text(opened.root)}")
+        check_destination(path, row, overwrite=overwrite, source=opened.folder)
+        plan = make_plan(opened, path, row, options, write, listener)
+        if dry_run:
+            _show_estimate(estimate(plan, jobs=jobs))
+            return
+        report = _run(plan, jobs, overwrite, listener)
+    if not quiet:
+        _show(report, timings)
+    if report.too_many_bad:
+        raise TooManyBadError(
+            f"{report.bad:,} of {report.bad + report.samples:,} samples are bad: more than "
+            f"--max-bad allows; the good ones are in {to_text(report.path)}",
+            hint=f"every bad one is listed in {to_text(report.rejects_path or '')}",
+        )
+
+
+def _places(
+    source: str | None, destination: str | None, files_from: str | None
+) -> tuple[str | None, Path]:
+    """Return source and destination; with --files-from the only argument is the destination."""
+    if files_from is not None and destination is None:
+        source, destination = None, source
+    if destination is None or (source is None and files_from is None):
+        raise UsageError(
+            "a source and a destination are needed", hint="fastdata convert ./images out.zarr"
+        )
+    if files_from is not None and source is not None:
+        raise UsageError("--files-from replaces the source: give the destination only")
+    if "://" in destination or "://" in (source or ""):
+        raise UsageError("URLs are not supported: give a local path")
+    return source, Path(destination)
+
+
+def _run(plan: Plan, jobs: int | None, overwrite: bool, listener: Talk) -> ConvertReport:
+    try:
+        return convert(plan, jobs=jobs, overwrite=overwrite, listener=listener)
+    except KeyboardInterrupt:
+        kept = staging_root(plan.path)
+        text = "interrupted: nothing was finished yet, nothing is left behind"
+        if kept.exists():
+            text = (
+                f"interrupted: finished parts are kept in {to_text(str(kept))}; "
+                "the same command continues from there"
+            )
+        say(text, style="yellow")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _show(report: ConvertReport, timings: bool) -> None:
+    console = talk()
+    rate = (report.samples - report.resumed_samples) / report.seconds if report.seconds else 0
+    console.print(
+        tables.facts_table(
+            f"Converted to {report.format}",
+            [
+                ("destination", to_text(report.path)),
+                ("samples", f"{report.samples:,}"),
+                (
+                    "of them resumed",
+                    f"{report.resumed_samples:,}" if report.resumed_samples else None,
+                ),
+                ("classes", report.classes or None),
+                ("payload", report.payload),
+                ("image", tables.shape_text(report.image_shape)),
+                ("logical size", tables.size_text(report.logical_bytes)),
+                ("stored size", tables.size_text(report.stored_bytes)),
+                ("notes", tables.pairs_text(report.notes)),
+                ("bad samples", tables.pairs_text(report.rejects)),
+                ("listed in", report.rejects_path and to_text(report.rejects_path)),
+                ("time", f"{tables.time_text(report.seconds)}, {rate:,.0f} samples/s"),
+            ],
+        )
+    )
+    if report.bad:
+        console.print(tables.rejects_table(report.reject_examples, report.bad))
+    if timings:
+        console.print(tables.stages_table(report.stages, report.seconds))
+
+
+def _show_estimate(found: Estimate) -> None:
+    talk().print(
+        tables.facts_table(
+            f"Dry run: {found.format}, nothing written",
+            [
+                ("destination", to_text(found.path)),
+                ("measured on", f"{found.measured:,} samples"),
+                ("bad among them", found.bad or None),
+                ("samples", f"about {found.samples:,}"),
+                ("payload", found.payload),
+                ("image", tables.shape_text(found.image_shape)),
+                ("logical size", f"about {tables.size_text(found.logical_bytes)}"),
+                ("stored size", f"about {tables.size_text(found.stored_bytes)}"),
+                ("time", f"about {tables.time_text(found.seconds)}"),
+            ],
+        )
+    )
+
+
+def rows() -> tuple[Format, ...]:
+    """Return the formats whose options this command has flags for."""
+    return _FORMATS
+
+
+_convert.__doc__ = """Store images in a training-friendly layout.
+
+The suffix of DST decides the format: .zarr .lmdb .tar .h5 .raw; a pattern such as train-%06d.tar \
+makes shards, and --to tree a plain folder. Images that cannot be used are skipped, named, and listed \
+beside DST. A run that was interrupted continues when repeated.
+
+[bold]fastdata convert ./images out.zarr --chunk 1000 --codec lz4[/bold]
+"""
+command = reports_errors(flags.with_signature(_convert, [*_SOURCE, *_READ, *_SAMPLES, *_WRITE]))

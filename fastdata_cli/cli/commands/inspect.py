@@ -1,0 +1,193 @@
+"""``fastdata inspect``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fastdata_cli import registry
+from fastdata_cli.cli import flags, tables
+from fastdata_cli.cli.output import data, reports_errors, say
+from fastdata_cli.contract import Reader
+from fastdata_cli.errors import EXIT_FOUND, StorageError, UsageError
+from fastdata_cli.keys import to_text
+from fastdata_cli.operations.inspect import (
+    InspectReport,
+    find_sample,
+    findings_of,
+    image_file,
+    inspect,
+)
+from fastdata_cli.operations.preview import contact_sheet
+
+_READ = flags.format_parameters(registry.all_formats(), "read_options", panel="Reading")
+
+
+def _inspect(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A dataset of any format.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON (docs/inspect-json.md).")
+    ] = False,
+    preview: Annotated[
+        Path | None, typer.Option("--preview", metavar="FILE.png", help="Draw a contact sheet.")
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option("--sample", metavar="KEY|INDEX", help="Take one image out; needs -o."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where --sample goes (- for stdout)."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read everything, check all checksums; exit 3 if bad.")
+    ] = False,
+    **values: Any,
+) -> None:
+    row = registry.recognise(Path(path))
+    registry.require(row)
+    options = row.read_options.from_mapping(flags.given(values, _READ), owner=f"reading {row.name}")
+    reader = row.open_reader(Path(path), options)
+    if sample is not None:
+        _take_out(reader, sample, output)
+        return
+    if output is not None:
+        raise UsageError("--output belongs to --sample", hint="add --sample KEY or --sample 0")
+    if preview is not None:
+        _draw(reader, preview)
+        return
+    report = inspect(reader, row.name)
+    if as_json:
+        sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
+    else:
+        _show(report)
+    if verify:
+        _verify(reader)
+
+
+def _take_out(reader: Reader, which: str, output: str | None) -> None:
+    if output is None:
+        raise UsageError("--sample needs a place to go", hint="add -o FILE, or -o - for stdout")
+    found = find_sample(reader, which)
+    _write(output, image_file(found, reader.schema.payload))
+    say(f"{to_text(found.key)}, label {found.label} → {to_text(output)}")
+
+
+def _draw(reader: Reader, path: Path) -> None:
+    from fastdata_cli.imaging.encode import encode_png
+
+    _write(str(path), encode_png(contact_sheet(reader)))
+    say(f"contact sheet → {to_text(str(path))}")
+
+
+def _write(output: str, content: bytes) -> None:
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        Path(output).write_bytes(content)
+    except OSError as problem:
+        raise StorageError(f"cannot write {to_text(output)}: {problem.strerror}") from problem
+
+
+def _verify(reader: Reader) -> None:
+    findings = findings_of(reader)
+    for found in findings:
+        where = f"sample {found.index} {to_text(found.key)}" if found.index >= 0 else found.key
+        say(f"{where}: {found.kind} {found.detail}".rstrip(), style="red")
+    if findings:
+        raise typer.Exit(EXIT_FOUND)
+    say(f"verified: {len(reader):,} samples match their checksums", style="green")
+
+
+def _show(report: InspectReport) -> None:
+    console = data()
+    console.print(
+        tables.facts_table(
+            report.path,
+            [
+                ("format", report.format),
+                ("made by", report.made_by or "others (no fastdata manifest)"),
+                ("samples", f"{report.samples:,}"),
+                ("payload", report.payload),
+                ("image", tables.shape_text(report.image_shape, report.dtype)),
+                ("layout", tables.pairs_text(report.layout)),
+                ("stored size", _stored(report)),
+                ("logical size", _logical(report)),
+                ("ratio", f"{report.ratio:.2f}" if report.ratio else None),
+                ("classes", len(report.class_names) or None),
+                ("keys", "\n".join(report.keys)),
+                ("source", tables.pairs_text(report.source)),
+                ("options", tables.pairs_text(report.options)),
+                ("bad samples", tables.pairs_text(report.counts.get("rejects", {}))),
+                ("limit", "more bad samples than --max-bad allowed" if _beyond(report) else None),
+                ("notes", tables.pairs_text({**report.counts.get("notes", {}), **report.notes})),
+            ],
+        )
+    )
+    _show_histograms(console, report)
+    if report.problems:
+        _show_problems(console, report)
+
+
+def _show_histograms(console: Console, report: InspectReport) -> None:
+    if report.class_names or set(report.labels) - {"-1"}:
+        named = {_label(report, number): count for number, count in report.labels.items()}
+        console.print(tables.counts_table("Labels", "label", named, most=20))
+    images = report.images
+    if images is None:
+        return
+    how = f"estimate from {images.read:,} headers" if images.estimate else "all headers"
+    console.print(tables.counts_table(f"Image sizes, {how}", "height×width", images.sizes, most=8))
+    facts = [
+        ("types", tables.pairs_text(images.kinds)),
+        ("modes", tables.pairs_text(images.modes)),
+        ("mean size", tables.size_text(images.mean_bytes)),
+        ("EXIF-turned", images.turned or None),
+        ("notes", tables.pairs_text(images.notes)),
+        ("unreadable", tables.pairs_text(images.unreadable)),
+    ]
+    console.print(tables.facts_table(f"Images, {how}", facts))
+
+
+def _show_problems(console: Console, report: InspectReport) -> None:
+    shown = [
+        (f"{problem['key']}", f"{problem['reason']} {problem['detail']}".strip())
+        for problem in report.problems[:20]
+    ]
+    console.print(tables.facts_table(f"Problems: {len(report.problems):,}", shown))
+
+
+def _label(report: InspectReport, number: str) -> str:
+    if number == "-1":
+        return "none"
+    index = int(number)
+    name = report.class_names[index] if index < len(report.class_names) else ""
+    return f"{number} {to_text(name)}".strip()
+
+
+def _stored(report: InspectReport) -> str:
+    text = tables.size_text(report.stored_bytes)
+    return text if report.stored_bytes_exact else f"at least {text}"
+
+
+def _logical(report: InspectReport) -> str:
+    text = tables.size_text(report.logical_bytes)
+    return text if report.logical_bytes_exact else f"about {text} (estimate)"
+
+
+def _beyond(report: InspectReport) -> bool:
+    return bool(report.counts.get("too_many_bad"))
+
+
+_inspect.__doc__ = """Show what a dataset holds, whoever made it.
+
+Takes about the same time for a hundred samples and for millions: image sizes then come from a \
+sample of headers and are marked as an estimate.
+"""
+command = reports_errors(flags.with_signature(_inspect, _READ))

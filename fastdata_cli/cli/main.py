@@ -1,0 +1,71 @@
+"""The ``fastdata`` command: finds the verb, loads only that one, runs it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from fastdata_cli._version import __version__
+
+VERBS = {
+    "convert": "Store images in a training-friendly layout: any source to any format.",
+    "inspect": "Show what a dataset holds: counts, shapes, codec, ratio, labels, health.",
+    "formats": "List the formats, what each can do, and its options.",
+}
+
+
+def build_app(verb: str | None = None) -> typer.Typer:
+    """Return the application.
+
+    Args:
+        verb: the only command to load; the others keep their name and summary, so that
+            ``fastdata --help`` need not import what they use. None loads all.
+    """
+    app = typer.Typer(
+        name="fastdata",
+        help="Convert, inspect, benchmark and clean image training sets.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, summary in VERBS.items():
+        command: Callable[..., None] = _not_loaded
+        if verb in (None, name):
+            command = importlib.import_module(f"fastdata_cli.cli.commands.{name}").command
+        app.command(name, short_help=summary, help=command.__doc__)(command)
+    return app
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    from fastdata_cli.cli.output import prepare_streams
+
+    prepare_streams()
+    build_app(_verb(sys.argv[1:]))()
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", is_eager=True
+    ),
+) -> None:
+    if version:
+        typer.echo(f"fastdata-cli {__version__}")
+        raise typer.Exit
+
+
+def _not_loaded() -> None:
+    """Stand in for a command while another one is run."""
+
+
+def _verb(arguments: Sequence[str]) -> str | None:
+    """Return the verb that is asked for; "" when only the list of verbs is; None to load all."""
+    first = next((word for word in arguments if not word.startswith("-")), "")
+    if "_FASTDATA_COMPLETE" in __import__("os").environ:
+        return None
+    return first if first in VERBS else ""

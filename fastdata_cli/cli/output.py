@@ -1,0 +1,68 @@
+"""Streams, consoles and errors of the command line: stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError
+
+_SIGPIPE_EXIT = 141
+
+
+def prepare_streams() -> None:
+    """Make printing safe for any name under any locale: what cannot be printed is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def talk() -> Console:
+    """Return the console on stderr."""
+    return Console(stderr=True, highlight=False)
+
+
+def data() -> Console:
+    """Return the console on stdout; wide when nobody's terminal limits it."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
+    return Console(highlight=False, width=width)
+
+
+def say(text: str, *, style: str = "") -> None:
+    """Print one line to stderr, without markup."""
+    talk().print(Text(text, style=style), soft_wrap=True)
+
+
+def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn what a command raises into one line on stderr and an exit code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except FastdataError as problem:
+            fail(problem)
+        except KeyboardInterrupt:
+            say("interrupted", style="yellow")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader went away; keep the interpreter from complaining when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_SIGPIPE_EXIT) from None
+
+    return run
+
+
+def fail(problem: FastdataError) -> NoReturn:
+    """Print an error with its hint and exit with its code."""
+    say(f"error: {problem.message}", style="bold red")
+    if problem.hint:
+        say(f"hint: {problem.hint}", style="yellow")
+    raise typer.Exit(problem.exit_code)

@@ -1,0 +1,105 @@
+"""Rich tables from reports; the words and units that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fastdata_cli.keys import to_text
+from fastdata_cli.sample import Reject
+from fastdata_cli.timing.stages import Stage
+
+
+def facts_table(title: str, facts: Iterable[tuple[str, Any]]) -> RenderableType:
+    """Return a two-column table; facts that are None or empty are left out."""
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        if value not in (None, "", (), {}):
+            table.add_row(Text(name), Text(str(value)))
+    return _titled(title, table)
+
+
+def counts_table(
+    title: str, head: str, counts: Mapping[str, int], most: int = 12
+) -> RenderableType:
+    """Return counts, largest first, with bars; the tail is summed up."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(head, overflow="fold")
+    table.add_column("samples", justify="right")
+    table.add_column("", no_wrap=True)
+    largest = max(counts.values(), default=1)
+    shown = list(counts.items())[:most]
+    for name, count in shown:
+        table.add_row(Text(name), f"{count:,}", Text("█" * max(1, count * 24 // largest)))
+    rest = list(counts.values())[most:]
+    if rest:
+        table.add_row(Text(f"… {len(rest)} more"), f"{sum(rest):,}", "")
+    return _titled(title, table)
+
+
+def stages_table(stages: Iterable[Stage], wall: float) -> RenderableType:
+    """Return where the time went; threads add up, so shares may exceed the wall clock."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("stage")
+    table.add_column("seconds, all threads", justify="right")
+    table.add_column("of wall", justify="right")
+    for stage in stages:
+        share = f"{stage.seconds / wall:.0%}" if wall else "-"
+        table.add_row(stage.name, f"{stage.seconds:.2f}", share)
+    table.add_row("wall clock", f"{wall:.2f}", "")
+    return _titled("Where the time went", table)
+
+
+def rejects_table(rejects: Iterable[Reject], total: int) -> RenderableType:
+    """Return some rejects with their reasons."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("key", overflow="fold")
+    table.add_column("reason", no_wrap=True, style="red")
+    table.add_column("detail", overflow="fold")
+    shown = 0
+    for reject in rejects:
+        table.add_row(Text(to_text(reject.key)), reject.reason, Text(to_text(reject.detail)))
+        shown += 1
+    if total > shown:
+        table.add_row(Text(f"… {total - shown:,} more"), "", "")
+    return _titled(f"Bad samples: {total:,}", table)
+
+
+def _titled(title: str, table: Table) -> RenderableType:
+    """Put the title above: a table's own would be folded to the table's width."""
+    return Group(Text(title, style="bold cyan"), table)
+
+
+def shape_text(shape: tuple[int, ...] | None, dtype: str = "") -> str | None:
+    """Return ``224×224×3 uint8``."""
+    return None if shape is None else ("×".join(map(str, shape)) + f" {dtype}").strip()
+
+
+def size_text(count: float) -> str:
+    """Return bytes in a unit that people read, powers of 1000."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def time_text(seconds: float) -> str:
+    """Return a duration."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def pairs_text(values: Mapping[str, Any]) -> str:
+    """Return ``a=1, b=2``."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,1 @@
+"""Ways to run one function over many items: bounded, in order."""

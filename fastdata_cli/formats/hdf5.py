@@ -1,0 +1,53 @@
+"""HDF5: one file with chunked, resizable datasets that any HDF5 library reads.
+
+out.h5
+    images       pixels: N×H×W×C of the schema's dtype
+    data         encoded: 1-D uint8; each part of the run begins on a chunk border, zeros between
+    begin        int64[N], encoded only: where each image begins in data
+    length       int64[N], encoded only: its bytes
+    labels       int64[N], -1 without a label; its attribute ``class_names`` names label 0, 1, …
+    keys         N strings, in their text form
+    checksums    uint64[N], xxh3-64 of each image
+    metadata     N strings, one JSON object or nothing each; only where samples carry metadata
+    fastdata     one string: the manifest as JSON
+
+Strings are UTF-8 of variable length. Attributes larger than 64 KiB (some thousand class names) and
+the index of the chunks are as HDF5 1.10 introduced them; older libraries cannot open the file.
+No times are stored, so equal runs write equal bytes, interrupted or not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
+from fastdata_cli.formats.hdf5_filters import Hdf5WriteOptions
+from fastdata_cli.formats.hdf5_open import is_hdf5
+from fastdata_cli.formats.hdf5_reader import Hdf5Reader, Hdf5ReadOptions
+from fastdata_cli.formats.hdf5_writer import Hdf5Writer
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Payload
+
+
+def _open_reader(path: Path, options: Options) -> Reader:
+    return Hdf5Reader(path, options)
+
+
+def _open_writer(target: Target, options: Options) -> Writer:
+    return cast(Writer, Hdf5Writer(target, cast(Hdf5WriteOptions, options)))
+
+
+FORMAT = Format(
+    name="hdf5",
+    summary="one file that every scientific tool opens; quick random reads",
+    suffixes=(".h5", ".hdf5"),
+    capabilities=Capability.RANDOM_ACCESS,
+    payloads=(Payload.PIXELS, Payload.ENCODED),
+    recognises=is_hdf5,
+    open_reader=_open_reader,
+    open_writer=_open_writer,
+    read_options=Hdf5ReadOptions,
+    write_options=Hdf5WriteOptions,
+    requires=("h5py",),
+)

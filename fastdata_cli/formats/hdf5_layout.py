@@ -1,0 +1,200 @@
+"""Which datasets of an HDF5 file hold what: by our own names, or found by shape and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.sample import Payload, Schema
+
+MANIFEST_NAME = "fastdata"
+_LABEL_NAMES = ("labels", "label", "targets", "y")
+_ROW_COLUMNS = ("labels", "keys", "checksums", "metadata", "begin", "length")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths of the datasets in the file."""
+
+    array: str
+    """The images."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column (labels, keys, checksums, metadata, begin, length) to path, those that there are."""
+    ragged: bool = False
+    """Each element of the array is a variable-length sequence of bytes: an encoded image."""
+
+
+def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, Manifest | None]:
+    """Return what the open file holds.
+
+    Args:
+        file: an ``h5py.File``.
+        path: its name in messages.
+        array: path of the image array inside, or None to find it.
+
+    Raises:
+        UsageError: there are several image arrays, or none at ``array``.
+        NotADatasetError: there is no image array.
+        DamagedDatasetError: the parts contradict each other.
+    """
+    if MANIFEST_NAME in file and array is None:
+        return _own(file, path)
+    return _foreign(file, path, array)
+
+
+def _own(file: Any, path: Path) -> tuple[Layout, Schema, Manifest]:
+    text = file[MANIFEST_NAME][()]
+    manifest = Manifest.from_json(text, where=f"{path}: {MANIFEST_NAME}")
+    schema = manifest.schema
+    encoded = schema.payload is Payload.ENCODED
+    array = "data" if encoded else "images"
+    needed = {array, "labels", "keys", "checksums", *(("begin", "length") if encoded else ())}
+    for name in sorted(needed - file.keys()):
+        raise DamagedDatasetError(f"{path}: the dataset /{name} is missing")
+    columns = {name: name for name in _ROW_COLUMNS if name in file}
+    for name in columns:
+        if len(file[name]) != schema.num_samples:
+            raise DamagedDatasetError(
+                f"{path}: {len(file[name])} rows in /{name} for {schema.num_samples} samples"
+            )
+    if not encoded:
+        wanted = (schema.num_samples, *(schema.image_shape or ()))
+        found = file[array]
+        if found.shape != wanted or found.dtype != schema.dtype:
+            raise DamagedDatasetError(
+                f"{path}: /{array} is {found.dtype}{list(found.shape)}, "
+                f"and {schema.dtype}{list(wanted)} is expected"
+            )
+    return Layout(array, columns), schema, manifest
+
+
+def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, None]:
+    found = _chosen(file, path, array) if array is not None else _only_candidate(file, path)
+    group = found.parent
+    count = len(found)
+    columns: dict[str, str] = {}
+    class_names: tuple[str, ...] = ()
+    for name in _LABEL_NAMES:
+        labels = group.get(name)
+        if _is_dataset(labels) and labels.dtype.kind in "iu" and labels.size == len(labels):
+            _check_rows(path, count, len(labels), "labels")
+            columns["labels"] = labels.name
+            class_names = _class_names(labels)
+            break
+    keys = group.get("keys")
+    if _is_dataset(keys) and _is_text(keys) and keys.shape == (count,):
+        columns["keys"] = keys.name
+    ragged = _is_ragged(found)
+    shape = (*found.shape[1:], 1)[:3]
+    schema = Schema(
+        payload=Payload.ENCODED if ragged else Payload.PIXELS,
+        num_samples=count,
+        image_shape=None if ragged else shape,
+        dtype="uint8" if ragged else found.dtype.name,
+        class_names=class_names,
+    )
+    return Layout(found.name, columns, ragged), schema, None
+
+
+def _chosen(file: Any, path: Path, array: str) -> Any:
+    found = file.get(array)
+    if not _is_dataset(found) or not (_is_ragged(found) or _is_images(found)):
+        what = "a group" if found is not None else "nothing"
+        if _is_dataset(found):
+            what = f"{found.dtype}{list(found.shape)}"
+        raise UsageError(
+            f"{path}: --array {array}: {what} there, and an array of images is wanted",
+            hint="an array N×H×W×C or N×H×W of numbers, or N variable-length uint8",
+        )
+    return found
+
+
+def _only_candidate(file: Any, path: Path) -> Any:
+    arrays = [found for found in _datasets(file) if _is_images(found) or _is_ragged(found)]
+    # Arrays that are surely images come first; others only where there is none of those.
+    sure = [found for found in arrays if _is_ragged(found) or _is_plainly_images(found)]
+    candidates = sure or arrays
+    if not candidates:
+        raise NotADatasetError(
+            f"{path}: no array of images inside",
+            hint="looked for N×H×W×C or N×H×W numbers, or N variable-length uint8",
+            path=str(path),
+        )
+    if len(candidates) > 1:
+        listed = ", ".join(
+            f"{f.name.lstrip('/')} {f.dtype}{list(f.shape)}" for f in candidates[:20]
+        )
+        raise UsageError(
+            f"{path}: {len(candidates)} arrays may be the images: {listed}",
+            hint="choose one with --array PATH",
+            path=str(path),
+        )
+    return candidates[0]
+
+
+def _datasets(file: Any) -> Iterator[Any]:
+    found: list[Any] = []
+    file.visititems(lambda _, item: found.append(item) if _is_dataset(item) else None)
+    return (dataset for dataset in found if _has_dtype(dataset))
+
+
+def _has_dtype(dataset: Any) -> bool:
+    try:
+        return dataset.dtype is not None
+    except TypeError:  # HDF5 has types that NumPy has not
+        return False
+
+
+def _is_dataset(item: Any) -> bool:
+    import h5py
+
+    return isinstance(item, h5py.Dataset)
+
+
+def _is_images(dataset: Any) -> bool:
+    """Numbers, N×H×W×C or N×H×W: whatever order, depth or dtype they may have."""
+    return dataset.dtype.kind in "uif" and dataset.ndim in (3, 4) and dataset.size > 0
+
+
+def _is_plainly_images(dataset: Any) -> bool:
+    if dataset.dtype.kind != "u" or dataset.dtype.itemsize > 2:
+        return False
+    channels = dataset.shape[-1]
+    # An H×W×3 array is one picture, not H pictures that are three pixels wide.
+    return channels in (1, 3, 4) if dataset.ndim == 4 else channels > 4
+
+
+def _is_ragged(dataset: Any) -> bool:
+    import h5py
+
+    inner = h5py.check_vlen_dtype(dataset.dtype)
+    return inner is not None and inner == np.uint8 and dataset.ndim == 1 and len(dataset) > 0
+
+
+def _is_text(dataset: Any) -> bool:
+    import h5py
+
+    return h5py.check_string_dtype(dataset.dtype) is not None
+
+
+def _class_names(labels: Any) -> tuple[str, ...]:
+    names = labels.attrs.get("class_names")
+    if not isinstance(names, np.ndarray) or names.ndim != 1:
+        return ()
+    decoded = (
+        name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names
+    )
+    return tuple(str(name) for name in decoded)
+
+
+def _check_rows(path: Path, images: int, rows: int, what: str) -> None:
+    if images != rows:
+        raise DamagedDatasetError(
+            f"{path}: {images} images, {rows} {what}", path=str(path), expected=images, found=rows
+        )

@@ -1,0 +1,155 @@
+"""Owns one page of an LMDB tree: its keys, the pages and the values it refers to, all checked.
+
+Little differs between the versions of the file format: in 1.0 a page has a longer header, nodes
+are counted from its end, and keys are padded to even lengths.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from fastdata_cli.errors import DamagedDatasetError
+
+META_PAGES = 2
+"""The first pages of a file; those of trees come after them."""
+
+_BRANCH, _LEAF, _DIRTY = 0x01, 0x02, 0x10
+_BIG_VALUE, _NAMED_DATABASE, _DUPLICATES = 0x01, 0x02, 0x04
+
+_PAGE_NUMBER = struct.Struct("=Q")
+_FLAGS_AND_BOUNDS = struct.Struct("=HHH")
+_NODE_OFFSET = struct.Struct("=H")
+_NODE = struct.Struct("=HHHH")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """How one version of the file format lays out a page."""
+
+    name: str
+    number: int
+    header: int
+    """Bytes before the body of a page."""
+    base: int
+    """What node offsets are counted from."""
+    key_unit: int
+    """Keys are padded to a multiple of this."""
+
+
+VERSIONS = (Version("0.9", 1, 16, 0, 1), Version("1.0", 3, 24, 24, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a page must know of its file."""
+
+    path: Path
+    version: Version
+    page_size: int
+    pages: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the file needs at least."""
+        return self.pages * self.page_size
+
+    def damaged(self, detail: str) -> DamagedDatasetError:
+        """Return the error that names the file."""
+        return DamagedDatasetError(f"{self.path}: {detail}", path=str(self.path))
+
+
+class Extent(NamedTuple):
+    """Where a value lies in the file."""
+
+    begin: int
+    length: int
+
+
+class Page:
+    """A branch or leaf; its nodes are numbered from 0, in order of their keys.
+
+    Args:
+        layout: of the file that it is from.
+        number: its place in the file.
+        data: its bytes.
+
+    Raises:
+        DamagedDatasetError: here and in all methods, when a number in the page cannot be.
+    """
+
+    __slots__ = ("_count", "_data", "_layout", "_upper", "number")
+
+    def __init__(self, layout: Layout, number: int, data: bytes) -> None:
+        self.number = number
+        self._layout, self._data = layout, data
+        version = layout.version
+        if len(data) != layout.page_size or _PAGE_NUMBER.unpack_from(data)[0] != number:
+            raise self._damaged()
+        flags, lower, self._upper = _FLAGS_AND_BOUNDS.unpack_from(data, version.header - 6)
+        self._count = (lower - version.header + version.base) >> 1
+        if flags & ~_DIRTY not in (_BRANCH, _LEAF) or self._count < 1:
+            raise self._damaged()
+        if not lower <= self._upper <= len(data) - version.base:
+            raise self._damaged()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def position(self, key: bytes) -> int:
+        """Return the last node whose key is not above ``key``; -1 if there is none."""
+        return bisect_right(range(self._count), key, key=self.key) - 1
+
+    def key(self, at: int) -> bytes:
+        """Return the key of a node; empty for the first of a branch, which has none."""
+        begin, size, *_ = self._node(at)
+        return self._data[begin : begin + size]
+
+    def child(self, at: int) -> int:
+        """Return the page that a node of a branch refers to."""
+        _, _, low, middle, high = self._node(at)
+        return low | middle << 16 | high << 32
+
+    def is_named_database(self, at: int) -> bool:
+        """Return whether a node of a leaf holds the root of another tree instead of a value."""
+        return bool(self._node(at)[4] & _NAMED_DATABASE)
+
+    def value(self, at: int) -> Extent:
+        """Return where the value of a node of a leaf lies."""
+        key, key_size, low, high, flags = self._node(at)
+        begin, length = key + key_size + -key_size % self._layout.version.key_unit, low | high << 16
+        if flags & _DUPLICATES:
+            raise self._damaged()
+        if flags & _BIG_VALUE:
+            return self._big_value(begin, length)
+        if begin + length > len(self._data):
+            raise self._damaged()
+        return Extent(self.number * self._layout.page_size + begin, length)
+
+    def _big_value(self, at: int, length: int) -> Extent:
+        """Return the extent of a value that has pages of its own, the first named at ``at``."""
+        if at + _PAGE_NUMBER.size > len(self._data):
+            raise self._damaged()
+        first = int(_PAGE_NUMBER.unpack_from(self._data, at)[0])
+        extent = Extent(first * self._layout.page_size + self._layout.version.header, length)
+        if first < META_PAGES or sum(extent) > self._layout.size:
+            raise self._damaged()
+        return extent
+
+    def _node(self, at: int) -> tuple[int, int, int, int, int]:
+        """Return where the key of a node begins, its size, and the three words before it."""
+        version, end = self._layout.version, len(self._data)
+        offset = _NODE_OFFSET.unpack_from(self._data, version.header + 2 * at)[0]
+        key = offset + version.base + _NODE.size
+        if offset < self._upper or key > end:
+            raise self._damaged()
+        low, middle, high, size = _NODE.unpack_from(self._data, key - _NODE.size)
+        if key + size > end:
+            raise self._damaged()
+        return key, size, low, middle, high
+
+    def _damaged(self) -> DamagedDatasetError:
+        return self._layout.damaged(f"page {self.number} is damaged")

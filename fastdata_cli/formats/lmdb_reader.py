@@ -1,0 +1,123 @@
+"""Owns reading the LMDB files that fastdata wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError
+from fastdata_cli.formats.lmdb_file import DataFile
+from fastdata_cli.formats.lmdb_page import Extent, Page
+from fastdata_cli.formats.lmdb_records import (
+    MANIFEST,
+    data_path,
+    read_columns,
+    sample_index,
+    sample_key,
+)
+from fastdata_cli.formats.lmdb_values import ValueReader
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.storage.table import SampleTable
+
+
+class NumberedValues:
+    """An open file whose samples are numbered by their keys.
+
+    Only the branches of the tree are held: a value is found by its number in its leaf.
+    """
+
+    def __init__(self, file: DataFile) -> None:
+        self.file = file
+        least, pages = file.leaf_numbers()
+        indices = [0, *(sample_index(key) for key in least[1:])]
+        # Beyond the first key that is no number there are only the columns beside the samples.
+        count = indices.index(None) if None in indices else len(least)
+        self._least = np.array(indices[:count], np.int64)
+        self._pages = np.array(pages[:count], np.int64)
+
+    def locate(self, indices: NDArray[np.int64]) -> list[Extent]:
+        """Return where the samples lie.
+
+        Raises:
+            BadSampleError: there is no record of one of them.
+        """
+        numbers = self._pages[np.searchsorted(self._least, indices, side="right") - 1]
+        leaves = {number: self.file.page(number) for number in self._expected(numbers)}
+        wanted = zip(indices.tolist(), numbers.tolist(), strict=True)
+        return [_value(leaves[number], index) for index, number in wanted]
+
+    def _expected(self, numbers: NDArray[np.int64]) -> list[int]:
+        """Return the different pages, which the system is fetching already."""
+        different: list[int] = np.unique(numbers).tolist()
+        size = self.file.layout.page_size
+        for number in different if len(different) > 1 else ():
+            self.file.expect(Extent(number * size, size))
+        return different
+
+
+def _value(leaf: Page, index: int) -> Extent:
+    key = sample_key(index)
+    # The keys of a leaf have no gaps, unless it is damaged.
+    at = index - (sample_index(leaf.key(0)) or 0)
+    if not 0 <= at < len(leaf) or leaf.key(at) != key:
+        raise BadSampleError(reason="missing", detail=f"there is no record {key.decode()}")
+    return leaf.value(at)
+
+
+class LmdbReader(ValueReader):
+    """Reads samples by their number."""
+
+    manifest: Manifest
+
+    def _start(self) -> None:
+        path = data_path(self.path)
+        file = DataFile(path)
+        try:
+            extent = file.find(MANIFEST)
+            if extent is None:
+                raise DamagedDatasetError(f"{path}: the record {MANIFEST.decode()} is missing")
+            self.manifest = Manifest.from_json(file.read(extent), where=str(path))
+            self._facts = describe(file)
+        finally:
+            file.close()
+        self.schema = self.manifest.schema
+        expected, found = self.manifest.layout.get("entries"), self._facts["entries"]
+        if expected != found:
+            raise DamagedDatasetError(
+                f"{path}: {found} records, and {expected} are expected",
+                expected=expected,
+                found=found,
+            )
+
+    def _open(self) -> NumberedValues:
+        return NumberedValues(DataFile(data_path(self.path)))
+
+    def _load_table(self) -> SampleTable:
+        file = self._handle.get().file
+        columns = read_columns(file, self.manifest.layout["columns"])
+        table = SampleTable.from_columns(columns, where=str(file.path))
+        if len(table) != len(self):
+            raise DamagedDatasetError(f"{file.path}: {len(table)} rows for {len(self)} samples")
+        return table
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the layout of the file."""
+        return self._facts
+
+
+def describe(file: DataFile) -> dict[str, Any]:
+    """Return the layout of any LMDB file, JSON-able."""
+    tree = file.meta.tree
+    return {
+        "codec": "none",
+        "file_format": file.layout.version.name,
+        "page_size": file.layout.page_size,
+        "map_size": file.meta.map_size,
+        "depth": tree.depth,
+        "entries": tree.entries,
+        "tree_pages": tree.branch_pages + tree.leaf_pages,
+        "value_pages": tree.value_pages,
+    }

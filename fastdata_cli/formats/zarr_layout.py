@@ -1,0 +1,246 @@
+"""What the metadata of one Zarr array says: shape, chunks, codecs, and the names of its chunks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+
+ZarrFormat = Literal[2, 3]
+
+CodecConfig = Mapping[str, Any]
+"""``name`` of a codec, and what its configuration holds."""
+
+TEXTS = np.dtype("O")
+"""The dtype that an array of strings of any length is given here."""
+
+_TEXT_CODEC = "vlen-utf8"
+# Codecs that take bytes to bytes and of which numcodecs makes the same on its own.
+_COMPRESSORS = frozenset({"blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma"})
+_INDEX_CODECS = ("bytes", "crc32c")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """One array."""
+
+    folder: Path
+    name: str
+    """Path of the array inside the store; empty when the store is an array."""
+    zarr_format: ZarrFormat
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    """None for dtypes that NumPy has not."""
+    chunk: tuple[int, ...]
+    """The smallest piece: the inner chunk where there are shards."""
+    shard: tuple[int, ...] | None
+    codecs: tuple[CodecConfig, ...]
+    """From the array to bytes, without the sharding."""
+    plain: bool
+    """C order, this machine's byte order, and at most one compressor that we call ourselves."""
+    index_at_end: bool | None
+    """Where a shard keeps its index; None: nowhere, or not as little-endian with CRC-32C."""
+    key_prefix: str
+    separator: str
+    attributes: Mapping[str, Any]
+
+    @property
+    def file_shape(self) -> tuple[int, ...]:
+        """Shape of what one file holds: a shard, or else a chunk."""
+        return self.shard or self.chunk
+
+    @property
+    def compressor(self) -> CodecConfig | None:
+        """The codec that makes bytes smaller, where ``plain``."""
+        return next((codec for codec in self.codecs if codec["name"] in _COMPRESSORS), None)
+
+    @property
+    def rows_whole(self) -> bool:
+        """Whether chunks and files are cut along the first axis only."""
+        rest = self.shape[1:]
+        return bool(self.shape) and self.chunk[1:] == rest and self.file_shape[1:] == rest
+
+    @property
+    def label(self) -> str:
+        """What messages call the array."""
+        return self.name or self.folder.name
+
+    def file(self, *position: int) -> str:
+        """Return the path of the chunk or shard at a position of the grid of files."""
+        key = self.separator.join(map(str, position)) or ("0" if self.zarr_format == 2 else "")
+        return os.path.join(self.folder, self.key_prefix + key)
+
+    def row_files(self, number: int) -> Iterator[str]:
+        """Yield the paths of all files in row ``number`` of the grid along the first axis."""
+        sides = zip(self.shape[1:], self.file_shape[1:], strict=True)
+        grids = [range(-(-size // step)) for size, step in sides]
+        return (self.file(number, *rest) for rest in itertools.product(*grids))
+
+
+def read_layout(folder: Path, name: str, zarr_format: ZarrFormat) -> ArrayLayout:
+    """Read the metadata of the array in ``folder``.
+
+    Raises:
+        DamagedDatasetError: the metadata is missing, or not that of an array.
+        UnsupportedError: reading it would run code (pickle).
+    """
+    path = folder / ("zarr.json" if zarr_format == 3 else ".zarray")
+    record = read_json(path)
+    try:
+        layout = (_v3 if zarr_format == 3 else _v2)(folder, name, record)
+        if len(layout.chunk) != len(layout.shape) or min((*layout.file_shape, 1)) < 1:
+            raise ValueError("chunks do not fit the shape")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+        raise DamagedDatasetError(f"{path}: not the metadata of an array ({problem})") from problem
+    if any(codec["name"] == "pickle" for codec in layout.codecs):
+        raise UnsupportedError(
+            f"{path}: its values are pickled, and loading them would run code",
+            hint="store them again, as strings or numbers",
+        )
+    return layout
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        DamagedDatasetError: there is none.
+    """
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError as problem:
+        raise DamagedDatasetError(f"{path} is missing") from problem
+    except (OSError, ValueError) as problem:
+        raise DamagedDatasetError(f"{path}: cannot be read as JSON") from problem
+    if not isinstance(record, dict):
+        raise DamagedDatasetError(f"{path}: not a JSON object")
+    return record
+
+
+def chunk_key(zarr_format: ZarrFormat, *position: int) -> str:
+    """Return the name of a chunk as we write it, relative to its array."""
+    if zarr_format == 3:
+        return "/".join(("c", *map(str, position)))
+    return ".".join(map(str, position))
+
+
+def _v3(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
+    grid = record["chunk_grid"]
+    if grid["name"] != "regular":
+        raise UnsupportedError(
+            f"{folder}: chunks on a {grid['name']!r} grid; only the regular one is read"
+        )
+    file_shape = _shape(grid["configuration"]["chunk_shape"])
+    codecs = tuple(map(_codec, record["codecs"]))
+    chunk, shard, index_at_end = file_shape, None, None
+    if codecs[0]["name"] == "sharding_indexed":
+        sharding, shard = codecs[0], file_shape
+        chunk = _shape(sharding["chunk_shape"])
+        codecs = tuple(map(_codec, sharding["codecs"]))
+        index = tuple(map(_codec, sharding["index_codecs"]))
+        names = tuple(codec["name"] for codec in index)
+        if names == _INDEX_CODECS and index[0].get("endian", "little") == "little":
+            index_at_end = sharding.get("index_location", "end") == "end"
+    encoding = _codec(record.get("chunk_key_encoding", "default"))
+    default = encoding["name"] == "default"
+    separator = encoding.get("separator", "/" if default else ".")
+    dtype = _v3_dtype(record["data_type"])
+    return ArrayLayout(
+        folder,
+        name,
+        3,
+        _shape(record["shape"]),
+        dtype,
+        chunk,
+        shard,
+        codecs,
+        _is_plain(codecs, dtype),
+        index_at_end,
+        "c" + separator if default else "",
+        separator,
+        dict(record.get("attributes") or {}),
+    )
+
+
+def _v2(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
+    shape, chunk = _shape(record["shape"]), _shape(record["chunks"])
+    chain = [*(record.get("filters") or []), record.get("compressor")]
+    codecs = tuple(_v2_codec(codec) for codec in chain if codec is not None)
+    dtype = _v2_dtype(record["dtype"], codecs)
+    big_endian = dtype is not None and dtype.byteorder == ">"
+    attributes = folder / ".zattrs"
+    endian = {"name": "bytes", "endian": "big" if big_endian else "little"}
+    if dtype != TEXTS:
+        codecs = (endian, *codecs)
+    return ArrayLayout(
+        folder,
+        name,
+        2,
+        shape,
+        dtype,
+        chunk,
+        None,
+        codecs,
+        record.get("order", "C") == "C" and _is_plain(codecs, dtype),
+        None,
+        "",
+        record.get("dimension_separator", "."),
+        read_json(attributes) if attributes.exists() else {},
+    )
+
+
+def _is_plain(codecs: Sequence[CodecConfig], dtype: np.dtype[Any] | None) -> bool:
+    """Return whether the chain is the bytes as they are, then one compressor or none."""
+    if dtype is None or dtype.kind not in "biufO":
+        return False
+    head, rest = codecs[0], codecs[1:]
+    texts = dtype == TEXTS
+    if head["name"] != (_TEXT_CODEC if texts else "bytes"):
+        return False
+    if not texts and dtype.itemsize > 1 and head.get("endian", "little") != "little":
+        return False
+    return len(rest) <= 1 and all(codec["name"] in _COMPRESSORS for codec in rest)
+
+
+def _codec(record: Any) -> CodecConfig:
+    if isinstance(record, str):
+        return {"name": record}
+    return {**(record.get("configuration") or {}), "name": str(record["name"])}
+
+
+def _v2_codec(record: Mapping[str, Any]) -> CodecConfig:
+    return {
+        **{key: value for key, value in record.items() if key != "id"},
+        "name": str(record["id"]),
+    }
+
+
+def _v3_dtype(data_type: Any) -> np.dtype[Any] | None:
+    if data_type == "string":
+        return TEXTS
+    try:
+        found = np.dtype(data_type) if isinstance(data_type, str) else None
+    except TypeError:
+        return None
+    return found if found is not None and found.kind in "biufc" else None
+
+
+def _v2_dtype(dtype: Any, codecs: Sequence[CodecConfig]) -> np.dtype[Any] | None:
+    if not isinstance(dtype, str):
+        return None
+    found = np.dtype(dtype)
+    if found == TEXTS and not any(codec["name"] == _TEXT_CODEC for codec in codecs):
+        return TEXTS if any(codec["name"] == "pickle" for codec in codecs) else None
+    return found
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)

@@ -1,0 +1,186 @@
+"""Owns turning a file's bytes into RGB pixels by the image policy.
+
+Decoders are loaded on the first call. Any number of threads may decode at once: nothing here
+touches process-wide state on a call, and the codecs work without the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.imaging.check import check
+from fastdata_cli.imaging.headers.header import Header
+from fastdata_cli.imaging.policy import ImagePolicy
+from fastdata_cli.imaging.probe import probe, refuse_strictly
+from fastdata_cli.imaging.turn import turn, turn_back
+
+_DEFAULT = ImagePolicy()
+# libjpeg's words for pixels that it made up. It tells only the first remark about a picture.
+_LOSSES = ("premature end", "bad huffman", "instead of rst")
+# How its remarks begin that are no errors. simplejpeg hides errors in the coded data as well when
+# told not to be strict, so that every other remark has to be taken for one.
+_REMARKS = (
+    "Application transferred",
+    "Corrupt JPEG data",
+    "Inconsistent progression",
+    "Invalid SOS parameters",
+    "Premature end",
+    "Unknown Adobe",
+    "Warning",
+)
+# turbojpeg knows the usual samplings only, libjpeg itself all of them.
+_OTHER_SAMPLING = "Could not determine subsampling"
+_SCALES = (8, 4, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One decoded picture.
+
+    Attributes:
+        pixels: uint8, H x W x 3, RGB, C-contiguous, upright.
+        notes: words of ``NOTES`` that apply.
+        full_size: (height, width) of the whole picture as shown; larger than ``pixels`` when the
+            decoder was allowed to scale down.
+    """
+
+    pixels: NDArray[np.uint8]
+    notes: tuple[str, ...]
+    full_size: tuple[int, int]
+
+
+def decode(
+    data: bytes | memoryview,
+    policy: ImagePolicy = _DEFAULT,
+    *,
+    at_least: tuple[int, int] | None = None,
+) -> Decoded:
+    """Decode one picture.
+
+    Args:
+        data: the whole file.
+        policy: limits and switches.
+        at_least: (height, width) as shown that the result must cover. A JPEG may then come at
+            1/2, 1/4 or 1/8 of its size (sides rounded up), which is faster; a picture that is
+            smaller than this comes at its own size.
+
+    Returns:
+        Pixels that belong to the caller, with notes and the full size.
+
+    Errors:
+        BadSampleError: any reason of the policy but those of reading files.
+    """
+    raw = data if isinstance(data, bytes) else bytes(data)
+    header = check(raw, policy)
+    notes = list(header.notes)
+    scale = 1
+    if header.kind == "jpeg":
+        scale = _scale(header, at_least)
+        pixels = turn(_jpeg(raw, header, scale, notes, policy), header.orientation)
+    else:
+        pixels = _other(raw, header, notes, policy)
+    scaled = tuple(-(-side // scale) for side in header.size)
+    if pixels.shape[:2] not in (scaled, header.size):
+        raise BadSampleError(
+            reason="corrupt", detail=f"{header.kind}: header and data disagree about the size"
+        )
+    kept = tuple(dict.fromkeys(notes))
+    refuse_strictly(kept, policy)
+    return Decoded(pixels, kept, header.size)
+
+
+def _scale(header: Header, at_least: tuple[int, int] | None) -> int:
+    """The largest reduction that still covers ``at_least`` as shown."""
+    if at_least is None:
+        return 1
+    for scale in _SCALES:
+        if all(
+            -(-side // scale) >= least for side, least in zip(header.size, at_least, strict=True)
+        ):
+            return scale
+    return 1
+
+
+def _jpeg(
+    raw: bytes, header: Header, scale: int, notes: list[str], policy: ImagePolicy
+) -> NDArray[np.uint8]:
+    import simplejpeg
+
+    cmyk = header.mode == "CMYK"
+    options = {
+        "colorspace": "CMYK" if cmyk else "RGB",
+        "min_height": -(-header.height // scale),
+        "min_width": -(-header.width // scale),
+        "min_factor": scale,
+    }
+    try:
+        pixels = simplejpeg.decode_jpeg(raw, **options)
+    except ValueError as problem:
+        if _OTHER_SAMPLING in str(problem):
+            return _despite_header(raw, str(problem), notes)
+        _judge(str(problem), notes, policy)
+        try:
+            pixels = simplejpeg.decode_jpeg(raw, strict=False, **options)
+        except ValueError as again:
+            return _despite_header(raw, str(again), notes)
+    return _ink(pixels) if cmyk else pixels
+
+
+def _despite_header(raw: bytes, remark: str, notes: list[str]) -> NDArray[np.uint8]:
+    """Decode what simplejpeg will not: rare samplings, and any remark about the header."""
+    from fastdata_cli.imaging import pillow
+
+    if "truncated" in notes:
+        raw += b"\xff\xd9"  # Pillow refuses data without an end marker, and fills in with one
+    try:
+        return pillow.decode_jpeg(raw)
+    except BadSampleError as problem:
+        raise _rejection(remark, notes) from problem
+
+
+def _judge(remark: str, notes: list[str], policy: ImagePolicy) -> None:
+    lost = any(word in remark.lower() for word in _LOSSES)
+    if not remark.startswith(_REMARKS):
+        raise _rejection(remark, notes)
+    if lost and not policy.allow_truncated:
+        raise BadSampleError(reason="corrupt", detail=f"jpeg: {remark}")
+    if "truncated" not in notes:
+        notes.append("decoder-warning")
+
+
+def _rejection(remark: str, notes: list[str]) -> BadSampleError:
+    reason = "truncated" if "truncated" in notes else "corrupt"
+    if "nsupported" in remark or "not supported" in remark:
+        reason = "unsupported-format"
+    return BadSampleError(reason=reason, detail=f"jpeg: {remark}")
+
+
+def _ink(stored: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """RGB of inverted CMYK (uint8, H x W x 4): colour times key over 255, rounded.
+
+    By the Adobe convention the stored numbers are 255 minus ink, marker or not.
+    """
+    pixels = np.empty((*stored.shape[:2], 3), np.uint8)
+    for row, out in zip(stored, pixels, strict=True):
+        key = row[:, 3:].astype(np.uint32)
+        product = (255 - row[:, :3]) * key + 128
+        out[:] = key - ((product + (product >> 8)) >> 8)
+    return pixels
+
+
+def _other(raw: bytes, header: Header, notes: list[str], policy: ImagePolicy) -> NDArray[np.uint8]:
+    from fastdata_cli.imaging import pillow
+
+    pixels = pillow.decode(raw, header.kind, notes, policy)
+    if header.kind != "tiff":
+        return turn(pixels, header.orientation)
+    # Pillow turns TIFF by itself, and cannot be told not to.
+    return (
+        pixels
+        if policy.orient
+        else turn_back(pixels, probe(raw, replace(policy, orient=True)).orientation)
+    )

@@ -1,0 +1,246 @@
+"""Decides, before any work, what a conversion will write: payload, size, schema, fingerprint."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from fastdata_cli._version import __version__
+from fastdata_cli.contract import Format, Reader
+from fastdata_cli.errors import BadSampleError, NothingUsableError, UnsupportedError, UsageError
+from fastdata_cli.imaging.policy import ImagePolicy
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.operations.events import Listener
+from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
+from fastdata_cli.operations.source import Source
+from fastdata_cli.options import Options
+from fastdata_cli.sample import Payload, Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that shapes the output, settled."""
+
+    source: Source
+    path: Path
+    format: Format
+    options: ConvertOptions
+    """With the size that was decided."""
+    write_options: Options
+    schema: Schema
+    total: int
+    """How many source samples will be looked at."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What the output's bytes depend on: only an equal run may be continued."""
+        settled = {
+            "source": self.source.fingerprint,
+            "format": self.format.name,
+            "convert": self.options.to_mapping(),
+            "write": self.write_options.to_mapping(),
+            "tool": __version__,
+        }
+        text = json.dumps(settled, sort_keys=True, ensure_ascii=True)
+        return str(xxhash.xxh3_128_hexdigest(text.encode()))
+
+    def manifest(self, counts: Mapping[str, Any] | None = None) -> Manifest:
+        """Return the manifest of the dataset, with what is known so far."""
+        options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
+        return Manifest(
+            format=self.format.name,
+            schema=self.schema,
+            source={
+                "path": self.source.name,
+                "format": self.source.format,
+                "fingerprint": self.source.fingerprint,
+            },
+            options={name: value for name, value in options.items() if value is not None},
+            counts=counts or {},
+            tool=f"fastdata-cli {__version__}",
+        )
+
+
+def make_plan(
+    source: Source,
+    path: Path,
+    row: Format,
+    options: ConvertOptions,
+    write_options: Options,
+    listener: Listener,
+) -> Plan:
+    """Settle what will be written; says on ``listener`` what the user did not decide.
+
+    Raises:
+        UsageError: options that contradict each other or the payload.
+        UnsupportedError: images that the destination cannot hold.
+        NothingUsableError: the source is empty, or not one header can be read.
+    """
+    if len(source.reader) == 0:
+        raise NothingUsableError(
+            f"{source.name}: no images here{_why_empty(source)}",
+            hint="images are recognised by their file names (.jpg .png .webp …) below the folder",
+        )
+    payload = _payload(options, row, source.reader.schema)
+    _check_options(options, payload)
+    settled, schema = _schema(source.reader, options, payload, listener)
+    total = min(len(source.reader), options.limit or len(source.reader))
+    return Plan(
+        source=source,
+        path=path,
+        format=row,
+        options=settled,
+        write_options=write_options,
+        schema=schema,
+        total=total,
+    )
+
+
+def _why_empty(source: Source) -> str:
+    ignored = sum(source.notes.values())
+    bad = len(source.rejects)
+    reasons = [f"{bad} unusable"] if bad else []
+    reasons += [f"{ignored} ignored"] if ignored else []
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _payload(options: ConvertOptions, row: Format, source: Schema) -> Payload:
+    if options.payload is not None:
+        payload = Payload(options.payload)
+    elif options.max_side is not None or options.quality is not None:
+        payload = Payload.ENCODED
+    elif source.payload is Payload.PIXELS:
+        payload = Payload.PIXELS
+    else:
+        payload = row.payloads[0]
+    if payload not in row.payloads:
+        raise UnsupportedError(f"format {row.name} does not store {payload}")
+    return payload
+
+
+def _check_options(options: ConvertOptions, payload: Payload) -> None:
+    options.policy()
+    if options.settled_size is not None and options.max_side is not None:
+        raise UsageError("--size and --max-side contradict each other", hint="give one of them")
+    if options.quality is not None and options.quality > 100:
+        raise UsageError(f"--quality is at most 100, not {options.quality}")
+    if payload is Payload.PIXELS:
+        for name in ("max_side", "quality"):
+            if getattr(options, name) is not None:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} makes JPEG files, and the payload is pixels",
+                    hint="add --payload encoded, or give --size instead",
+                )
+    elif options.on_bad == "fill":
+        raise UsageError("--on-bad fill needs the pixel payload: there is no grey file to store")
+
+
+def _schema(
+    reader: Reader, options: ConvertOptions, payload: Payload, listener: Listener
+) -> tuple[ConvertOptions, Schema]:
+    names = reader.schema.class_names
+    if payload is Payload.ENCODED:
+        if reader.schema.payload is Payload.PIXELS:
+            _check_encodable(reader.schema)
+        return options, Schema(payload=payload, class_names=names)
+    if reader.schema.payload is Payload.PIXELS:
+        return options, _pixels_kept(reader.schema, options)
+    size = options.settled_size
+    if size is None:
+        size = common_size(reader, options)
+        if size is None:
+            size = DEFAULT_SIZE
+            settled = f"{size[0]}x{size[1]}"
+            options = replace(options, size=settled)
+            listener.notice(
+                f"images have different sizes: storing all as {settled} pixels, {options.fit} and "
+                f"{options.interpolation} (choose with --size, --fit, --interpolation, "
+                "or keep the files with --payload encoded)"
+            )
+    return options, Schema(payload=payload, image_shape=(*size, 3), class_names=names)
+
+
+def _pixels_kept(source: Schema, options: ConvertOptions) -> Schema:
+    assert source.image_shape is not None
+    shape, size = source.image_shape, options.settled_size
+    if len(shape) != 3 or shape[2] not in (1, 2, 3, 4):
+        raise UnsupportedError(
+            f"images of shape {list(shape)} are not height, width, channels",
+            hint="transpose the array to N,H,W,C first",
+        )
+    if size is not None and size != shape[:2]:
+        _check_encodable(source)
+        shape = (*size, 3)
+    return Schema(
+        payload=Payload.PIXELS,
+        image_shape=shape,
+        dtype=source.dtype,
+        class_names=source.class_names,
+    )
+
+
+def _check_encodable(source: Schema) -> None:
+    if source.dtype != "uint8" or source.image_shape is None or source.image_shape[-1] != 3:
+        raise UnsupportedError(
+            f"pixels {source.dtype}{list(source.image_shape or ())} cannot be resized or encoded",
+            hint="that needs uint8 H,W,3; keep them as they are in zarr, raw, hdf5 or lmdb",
+        )
+
+
+def common_size(reader: Reader, options: ConvertOptions) -> tuple[int, int] | None:
+    """Return the one (height, width) as shown of all images, or None when they differ.
+
+    Headers only; stops at the first difference. Unreadable ones do not vote.
+
+    Raises:
+        NothingUsableError: no header can be read.
+    """
+    first: tuple[int, int] | None = None
+    for size in _sizes(reader, options):
+        if first is None:
+            first = size
+        elif size != first:
+            return None
+    if first is None:
+        raise NothingUsableError(
+            f"{reader.path}: not one image has a readable header",
+            hint="see which and why: fastdata convert SRC DST --payload encoded",
+        )
+    return first
+
+
+def _sizes(reader: Reader, options: ConvertOptions) -> Iterator[tuple[int, int]]:
+    policy = options.policy()
+    for index in range(min(len(reader), options.limit or len(reader))):
+        try:
+            yield _size(reader, index, policy)
+        except BadSampleError:
+            continue
+
+
+def _size(reader: Reader, index: int, policy: ImagePolicy) -> tuple[int, int]:
+    from fastdata_cli.imaging.probe import HEAD_BYTES, probe
+
+    head = reader.head(index, HEAD_BYTES)
+    if len(head) == HEAD_BYTES:
+        # A JPEG tells its size and orientation early, unless a thumbnail or profile is in the way;
+        # other types may keep the orientation at their end.
+        with contextlib.suppress(BadSampleError):
+            header = probe(head.data, policy)
+            if header.kind == "jpeg":
+                return header.size
+        head = reader.read(index).image
+    return probe(head.data, policy).size
+
+
+def spread(total: int, count: int) -> list[int]:
+    """Return at most ``count`` positions spread evenly over ``total``."""
+    picked = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
+    return [int(index) for index in picked]

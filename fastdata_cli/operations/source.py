@@ -1,0 +1,136 @@
+"""Opens what convert and clean read: a tree, a list of paths, one image, or any dataset."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import xxhash
+
+from fastdata_cli import registry
+from fastdata_cli.contract import Reader
+from fastdata_cli.errors import SourceNotFoundError, UsageError
+from fastdata_cli.keys import KeyTable
+from fastdata_cli.operations.settings import SourceOptions
+from fastdata_cli.options import flag
+from fastdata_cli.sample import Reject
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """An open source and what its listing already said."""
+
+    reader: Reader
+    name: str
+    """As the user gave it."""
+    format: str
+    fingerprint: str
+    """Changes when a key, a label or their order does."""
+    folder: Path | None
+    """Where it lies, for the check that a destination is apart from it."""
+    rejects: tuple[Reject, ...] = ()
+    """Found while listing."""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    root: str | None = None
+    """What keys of a list are relative to, when the list decided it."""
+
+
+def open_source(
+    spec: str | None, options: SourceOptions, read_options: Mapping[str, Any] | None = None
+) -> Source:
+    """Open a source.
+
+    Args:
+        spec: a path, ``-`` for a list on stdin, or None when ``options.files_from`` has the list.
+        read_options: options of the source's format, by name.
+
+    Raises:
+        UsageError: contradictory options, or a terminal where a list was expected.
+        FastdataError: the path is missing, unknown or damaged.
+    """
+    listed = STDIN if spec == STDIN else options.files_from
+    if listed is not None:
+        if read_options:
+            raise UsageError(f"{flag(next(iter(read_options)))} does not apply to a list of paths")
+        return _from_list(listed, options)
+    assert spec is not None
+    path = Path(spec)
+    if options.root is not None or options.nul:
+        raise UsageError("--root and -0 apply to a list of paths only")
+    if not spec:
+        raise SourceNotFoundError("the source path is empty")
+    found = registry.recognise(path)
+    registry.require(found)
+    values = dict(read_options or {})
+    values.update({k: v for k, v in _labelling(options).items() if v is not None})
+    reader = found.open_reader(
+        path, found.read_options.from_mapping(values, owner=f"reading {found.name}")
+    )
+    return _described(reader, spec, found.name, path)
+
+
+def _from_list(listed: str, options: SourceOptions) -> Source:
+    from fastdata_cli.formats.tree import TreeReader
+    from fastdata_cli.storage.labels import load_classes, load_labels
+    from fastdata_cli.storage.listing import list_paths, read_path_list
+
+    with _path_stream(listed) as stream:
+        listing = list_paths(
+            read_path_list(stream, nul=options.nul),
+            root=Path(options.root) if options.root else None,
+            labels=load_labels(Path(options.labels)) if options.labels else None,
+            classes=load_classes(Path(options.classes)) if options.classes else None,
+        )
+    reader = TreeReader.from_listing(listing)
+    return _described(reader, listed, "list", listing.root, root=str(listing.root))
+
+
+def _path_stream(listed: str) -> BinaryIO:
+    if listed == STDIN:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError(
+                "the list of paths is expected on standard input, and that is the terminal",
+                hint="pipe it: find images -name '*.jpg' | fastdata convert - out.zarr",
+            )
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    try:
+        return open(listed, "rb")
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"{listed}: there is no such list of paths") from None
+    except OSError as problem:
+        raise UsageError(f"{listed}: cannot be read ({problem.strerror})") from problem
+
+
+def _labelling(options: SourceOptions) -> dict[str, Any]:
+    return {"labels": options.labels, "classes": options.classes}
+
+
+def _described(
+    reader: Reader, name: str, format_name: str, folder: Path, root: str | None = None
+) -> Source:
+    return Source(
+        reader=reader,
+        name=name,
+        format=format_name,
+        fingerprint=_fingerprint(reader),
+        folder=folder,
+        rejects=reader.rejects,
+        notes=reader.notes,
+        root=root,
+    )
+
+
+def _fingerprint(reader: Reader) -> str:
+    digest = xxhash.xxh3_128()
+    keys = reader.keys()
+    table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+    digest.update(table.blob.tobytes())
+    digest.update(table.offsets.tobytes())
+    digest.update(reader.labels().tobytes())
+    digest.update("\0".join(reader.schema.class_names).encode("utf-8", "surrogateescape"))
+    return str(digest.hexdigest())

@@ -1,0 +1,42 @@
+"""Which names in a folder stand for images, and which for what systems and tools leave behind."""
+
+from __future__ import annotations
+
+IMAGE_SUFFIXES = frozenset(
+    b"." + suffix
+    for suffix in (
+        b"jpg jpeg jpe jfif pjpeg pjp png apng webp gif bmp dib tif tiff ppm pgm pbm pnm pfm "
+        b"avif heic heif hif jp2 j2k jpf jxl mpo"
+    ).split()
+)
+"""Suffixes of files that are taken for images, in lower case; what they are, content decides."""
+
+_JUNK = frozenset(
+    (
+        b".DS_Store",
+        b"Thumbs.db",
+        b"desktop.ini",
+        b"__MACOSX",
+        b"@eaDir",
+        b"$RECYCLE.BIN",
+        b"System Volume Information",
+        b"lost+found",
+    )
+)
+
+
+def is_image_name(name: bytes) -> bool:
+    """Tell whether the suffix, in any case, is that of an image file."""
+    return name[name.rfind(b".") :].lower() in IMAGE_SUFFIXES
+
+
+def is_unwanted(name: bytes) -> bool:
+    """Tell whether a file or folder is never part of a set: hidden, or left by some system."""
+    return name.startswith(b".") or name in _JUNK or name.endswith(b".fastdata")
+
+
+def why_ignored(name: bytes) -> str:
+    """Return the note under which a name that is no image's is counted."""
+    if name.startswith(b"._") or name in _JUNK or name.endswith(b".fastdata"):
+        return "junk"
+    return "hidden" if name.startswith(b".") else "other-name"

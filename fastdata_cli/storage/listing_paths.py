@@ -1,0 +1,114 @@
+"""Reads a list of paths and finds what their keys are relative to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from fastdata_cli.errors import UsageError
+from fastdata_cli.keys import KeyTable, from_bytes, to_text
+from fastdata_cli.storage.listing_rows import Rows, text_of, texts_of
+
+_READ_BYTES = 1 << 20
+_BLOCK = 4096
+
+
+def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
+    """Yield the paths of a list, as raw bytes, in bounded memory.
+
+    Args:
+        stream: the list, opened in binary.
+        nul: paths end in NUL, and are taken as they are. Otherwise they end in a newline, before
+            which a carriage return is dropped (lists come from other systems; names that really
+            end in one need NUL).
+
+    Empty lines are skipped.
+    """
+    separator = b"\0" if nul else b"\n"
+    rest = b""
+    while chunk := stream.read(_READ_BYTES):
+        *lines, rest = (rest + chunk).split(separator)
+        yield from _paths(lines, nul)
+    yield from _paths([rest], nul)
+
+
+def _paths(lines: Iterable[bytes], nul: bool) -> Iterator[bytes]:
+    for line in lines:
+        path = line if nul else line.removesuffix(b"\r")
+        if path:
+            yield path
+
+
+def below_root(paths: Iterable[bytes | str], root: Path | None) -> tuple[Path, KeyTable]:
+    """Return the root of a list, and its keys in the list's order.
+
+    Args:
+        paths: relative ones start at the working directory. ``.``, ``..`` and repeated slashes are
+            resolved by their letters, without looking at links.
+        root: what keys are relative to; None takes the deepest folder that holds all of them.
+
+    Raises:
+        UsageError: a path lies outside the root, is the root, or holds a NUL byte.
+    """
+    table, common = _absolute(paths)
+    base = common if root is None else os.fsencode(os.path.abspath(root))
+    prefix = base.rstrip(b"/") + b"/"
+    return Path(os.fsdecode(base)), _cut(table, prefix)
+
+
+def _absolute(paths: Iterable[bytes | str]) -> tuple[KeyTable, bytes]:
+    """Return all paths made absolute, in their text form, and the deepest folder above all."""
+    here = os.getcwdb()
+    rows, block = Rows(), []
+    common: bytes | None = None
+    for path in paths:
+        absolute = _resolved(os.fsencode(path), here)
+        if common is None:
+            common = os.path.dirname(absolute)
+        elif not absolute.startswith(common.rstrip(b"/") + b"/"):
+            common = os.path.commonpath((common, os.path.dirname(absolute)))
+        block.append(absolute)
+        if len(block) == _BLOCK:
+            rows.add(texts_of(block), 0)
+            block = []
+    rows.add(texts_of(block), 0)
+    return rows.files(), here if common is None else common
+
+
+def _resolved(path: bytes, here: bytes) -> bytes:
+    if b"\0" in path:
+        raise UsageError(
+            "the list of paths holds NUL bytes", hint="add -0 if its paths are separated by NUL"
+        )
+    full = path if path.startswith(b"/") else here + b"/" + path.removeprefix(b"./")
+    if b"/." in full or b"//" in full or full.endswith(b"/"):
+        # POSIX keeps two leading slashes apart; Linux does not.
+        return b"/" + os.path.normpath(full).lstrip(b"/")
+    return full
+
+
+def _cut(table: KeyTable, prefix: bytes) -> KeyTable:
+    """Return the rows without the prefix that all of them must have."""
+    start = text_of(prefix)
+    blob, begins = table.blob, table.offsets[:-1]
+    lengths = np.diff(table.offsets) - len(start)
+    inside = lengths > 0
+    for position, byte in enumerate(start):
+        inside[inside] = blob[begins[inside] + position] == byte
+    if not inside.all():
+        path = table.text(int(np.argmin(inside)))
+        raise UsageError(
+            f"{path} does not lie below the root {to_text(from_bytes(prefix.rstrip(b'/'))) or '/'}",
+            hint="choose another --root, or leave it out",
+            path=path,
+        )
+    keep = np.ones(len(blob), bool)
+    for position in range(len(start)):
+        keep[begins + position] = False
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return KeyTable(blob[keep], offsets)

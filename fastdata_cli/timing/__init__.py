@@ -1,0 +1,1 @@
+"""The one timing harness of fastdata."""

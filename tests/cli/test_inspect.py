@@ -1,0 +1,106 @@
+"""``fastdata inspect`` and ``fastdata formats`` as their users type them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from fastdata_cli import open_reader
+from tests.conftest import Run, jpeg
+
+
+@pytest.fixture
+def packed(run: Run, tree: Path, tmp_path: Path) -> Path:
+    run("convert", tree, tmp_path / "out.tar")
+    return tmp_path / "out.tar"
+
+
+def test_tables(run: Run, packed: Path) -> None:
+    text = run("inspect", packed).stdout
+    for word in ("webdataset", "class0", "40x48", "jpeg", "class0/0000.jpg"):
+        assert word in text
+
+
+def test_json(run: Run, packed: Path) -> None:
+    report = json.loads(run("inspect", packed, "--json").stdout)
+    assert report["fastdata_inspect"] == 1
+    assert report["samples"] == 20
+    assert report["labels"] == {"0": 7, "1": 7, "2": 6}
+    assert report["stored_bytes"] == packed.stat().st_size
+    assert report["images"]["sizes"] == {"40x48": 20}
+    assert not report["images"]["estimate"]
+    assert report["source"]["format"] == "tree"
+
+
+def test_every_documented_field_is_there_and_no_other(run: Run, packed: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "inspect-json.md").read_text()
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    documented = {name.strip(" `") for row in rows for name in row.split(",")}
+    assert set(json.loads(run("inspect", packed, "--json").stdout)) == documented
+
+
+def test_a_tree_is_inspected_as_it_is(run: Run, tree: Path) -> None:
+    report = json.loads(run("inspect", tree, "--json").stdout)
+    assert report["format"] == "tree"
+    assert report["made_by"] is None
+    assert report["class_names"] == ["class0", "class1", "class2"]
+
+
+def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one.jpg"
+    run("inspect", packed, "--sample", "class1/0001.jpg", "-o", one)
+    assert one.read_bytes() == (tree / "class1" / "0001.jpg").read_bytes()
+    run("inspect", packed, "--sample", 0, "-o", one)
+    assert one.read_bytes() == (tree / "class0" / "0000.jpg").read_bytes()
+    assert "position" in run("inspect", packed, "--sample", 99, "-o", one, code=2).stderr
+    assert "-o" in run("inspect", packed, "--sample", 0, code=2).stderr
+
+
+def test_sample_of_pixels_is_a_png(run: Run, tree: Path, tmp_path: Path) -> None:
+    run("convert", tree, tmp_path / "out.raw")
+    run("inspect", tmp_path / "out.raw", "--sample", 3, "-o", tmp_path / "3.png")
+    pixels = cv2.imread(str(tmp_path / "3.png"), cv2.IMREAD_COLOR_RGB)
+    assert np.array_equal(pixels, open_reader(tmp_path / "out.raw").read(3).image)
+
+
+def test_preview(run: Run, packed: Path, tmp_path: Path) -> None:
+    run("inspect", packed, "--preview", tmp_path / "sheet.png")
+    sheet = cv2.imread(str(tmp_path / "sheet.png"))
+    assert sheet is not None
+    assert min(sheet.shape[:2]) > 300
+
+
+def test_preview_shows_bad_samples_as_such(run: Run, tree: Path, tmp_path: Path) -> None:
+    (tree / "class0" / "0000.jpg").write_bytes(b"")
+    run("inspect", tree, "--preview", tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").exists()
+
+
+def test_verify(run: Run, packed: Path) -> None:
+    assert "20 samples match" in run("inspect", packed, "--verify").stderr
+    data = bytearray(packed.read_bytes())
+    data[data.index(jpeg(40, 48, 3)) + 200] ^= 1
+    packed.write_bytes(data)
+    result = run("inspect", packed, "--verify", code=3)
+    assert "class0/0003.jpg" in result.stderr
+
+
+def test_not_a_dataset(run: Run, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("hello")
+    assert "no format recognises" in run("inspect", notes, code=1).stderr
+    assert "nothing here" in run("inspect", tmp_path / "nowhere", code=2).stderr
+
+
+def test_formats(run: Run) -> None:
+    text = run("formats").stdout
+    for name in ("tree", "raw", "zarr", "lmdb", "webdataset", "hdf5"):
+        assert name in text
+    assert "--codec" in run("formats", "zarr").stdout
+    rows = json.loads(run("formats", "--json").stdout)
+    assert {"name", "suffixes", "payloads", "capabilities", "write_options"} <= set(rows[0])
+    assert "formats:" in run("formats", "nope", code=2).stderr

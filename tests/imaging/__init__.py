@@ -1,0 +1,1 @@
+"""Tests of fastdata_cli.imaging, with pictures made by code."""
