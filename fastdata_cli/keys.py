@@ -28,8 +28,10 @@ def to_text(key: str, *, also: re.Pattern[str] | None = None) -> str:
     """Return the text form of ``key``; characters matching ``also`` are escaped as well."""
     if also is None and key.isprintable() and "%" not in key:
         return key
-    escaped = _UNSAFE.sub(_escape, key)
-    return escaped if also is None else also.sub(_escape, escaped)
+    if also is None:
+        return _UNSAFE.sub(_escape, key)
+    # In one pass, so that neither rule meets the escapes of the other.
+    return re.sub(f"{_UNSAFE.pattern}|{also.pattern}", _escape, key, flags=also.flags)
 
 
 def from_text(text: str) -> str:

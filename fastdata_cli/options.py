@@ -107,5 +107,7 @@ def _check(spec: OptionSpec, value: Any) -> None:
         raise UsageError(
             f"{flag(spec.name)} does not know {value!r}", hint="one of: " + ", ".join(spec.choices)
         )
+    if spec.kind is int and (not isinstance(value, int) or isinstance(value, bool)):
+        raise UsageError(f"{flag(spec.name)} must be a whole number, not {value!r}")
     if spec.minimum is not None and value < spec.minimum:
         raise UsageError(f"{flag(spec.name)} must be at least {spec.minimum}, not {value}")

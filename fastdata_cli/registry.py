@@ -28,15 +28,18 @@ from fastdata_cli.options import Options
 
 ENTRY_POINT_GROUP = "fastdata.formats"
 
-# In the order in which content is asked: a tree is any folder, so it comes last.
+# In the order in which content is asked.
 BUILT_IN = {
     "zarr": "fastdata_cli.formats.zarr",
-    # "lmdb": "fastdata_cli.formats.lmdb",
-    # "webdataset": "fastdata_cli.formats.webdataset",
+    "lmdb": "fastdata_cli.formats.lmdb",
+    "webdataset": "fastdata_cli.formats.webdataset",
     "hdf5": "fastdata_cli.formats.hdf5",
     "raw": "fastdata_cli.formats.raw",
     "tree": "fastdata_cli.formats.tree",
 }
+
+# A tree is any folder: it is asked after all others, plug-ins too.
+_ASKED_LAST = "tree"
 
 
 def names() -> tuple[str, ...]:
@@ -106,7 +109,7 @@ def recognise(path: Path) -> Format:
 
     A suffix decides only where no content does, so that a damaged file is named as such.
     """
-    formats = all_formats()
+    formats = sorted(all_formats(), key=lambda row: row.name == _ASKED_LAST)
     for candidate in formats:
         if candidate.recognises(path):
             return candidate
@@ -136,6 +139,7 @@ def require(wanted: Format) -> None:
 
 def refresh() -> None:
     """Forget the plug-ins found so far, so that newly installed ones are seen."""
+    importlib.invalidate_caches()
     _plugins.cache_clear()
 
 
@@ -164,7 +168,7 @@ def _load(point: EntryPoint) -> Format | None:
     load: Callable[[], object] = point.load
     try:
         row = load()
-    except Exception as problem:  # noqa: BLE001 - a plug-in may fail in any way, and hurts only itself
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may fail in any way, and hurts only itself
         _warn(point, f"{type(problem).__name__}: {problem}")
         return None
     if not isinstance(row, Format):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import typer
 
@@ -49,14 +51,21 @@ def main() -> None:
     build_app(_verb(sys.argv[1:]))()
 
 
-def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Show the version and exit.", is_eager=True
-    ),
-) -> None:
-    if version:
+def _show_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"fastdata-cli {__version__}")
         raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+        ),
+    ] = False,
+) -> None:
+    """Carry the options that stand before any verb."""
 
 
 def _not_loaded() -> None:
@@ -66,6 +75,6 @@ def _not_loaded() -> None:
 def _verb(arguments: Sequence[str]) -> str | None:
     """Return the verb that is asked for; "" when only the list of verbs is; None to load all."""
     first = next((word for word in arguments if not word.startswith("-")), "")
-    if "_FASTDATA_COMPLETE" in __import__("os").environ:
+    if "_FASTDATA_COMPLETE" in os.environ:
         return None
     return first if first in VERBS else ""

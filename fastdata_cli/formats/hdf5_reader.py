@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability
-from fastdata_cli.errors import BadSampleError
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError
 from fastdata_cli.formats.base import Images, IndexedReader
 from fastdata_cli.formats.hdf5_filters import describe_filters, require_filters
 from fastdata_cli.formats.hdf5_layout import Layout, find_layout
 from fastdata_cli.formats.hdf5_open import damage_named, open_file, reason
 from fastdata_cli.formats.hdf5_rows import Rows, open_rows
+from fastdata_cli.formats.hdf5_texts import read_foreign_keys, read_texts
 from fastdata_cli.keys import KeyTable
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
-
-# Texts come as Python objects, so they are read by the block.
-_TEXT_BLOCK = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +70,14 @@ class Hdf5Reader(IndexedReader[_Opened]):
             rows = open_rows(file, self._layout.array, self.path)
             if self.schema.payload is Payload.PIXELS:
                 return _Opened(file, rows)
-            return _Opened(file, rows, file[columns["begin"]][:], file[columns["length"]][:])
+            begins, lengths = file[columns["begin"]][:], file[columns["length"]][:]
+            # Each on its own first: the sum of two broken numbers may be a sound one.
+            if min(begins.min(), lengths.min()) < 0 or (begins > self._shape[0] - lengths).any():
+                size = self._shape[0]
+                raise DamagedDatasetError(
+                    f"{self.path}: begin and length reach outside the {size} bytes of data"
+                )
+            return _Opened(file, rows, begins, lengths)
 
     def _close(self, handle: _Opened) -> None:
         handle.file.close()
@@ -81,10 +85,9 @@ class Hdf5Reader(IndexedReader[_Opened]):
     def _load_table(self) -> SampleTable:
         columns, count = self._layout.columns, len(self)
         with damage_named(self.path), open_file(self.path) as file:
+            read = read_texts if self.manifest else read_foreign_keys
             texts = {
-                name: _texts(file[columns[name]], escape=self.manifest is None)
-                for name in ("keys", "metadata")
-                if name in columns
+                name: read(file[columns[name]]) for name in ("keys", "metadata") if name in columns
             }
             numbers = {
                 name: file[columns[name]][:].reshape(-1)
@@ -147,11 +150,3 @@ def _fetch_ragged(dataset: Any, indices: NDArray[np.int64], out: NDArray[Any] | 
     if images:
         np.concatenate(images, out=arena[: offsets[-1]])
     return Images(arena, offsets)
-
-
-def _texts(column: Any, *, escape: bool) -> KeyTable:
-    """Read a column of strings; ours are in their text form, others are put into it."""
-    decoded = column.asstr(errors="surrogateescape")
-    make = KeyTable.from_keys if escape else KeyTable.from_texts
-    blocks = (decoded[start : start + _TEXT_BLOCK] for start in range(0, len(column), _TEXT_BLOCK))
-    return KeyTable.concatenate([make(block) for block in blocks])

@@ -124,7 +124,7 @@ def _with_chunk_cache(file: Any, name: str) -> Any:
 
 
 def _addresses(dataset: Any, block_rows: int) -> NDArray[np.int64] | None:
-    """Return where each block of rows lies; a block in several chunks has the last one's address."""
+    """Return where each block of rows lies; of several chunks to a block, the last one counts."""
     from h5py import h5d
 
     kind = dataset.id.get_create_plist().get_layout()

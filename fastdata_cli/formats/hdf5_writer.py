@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fastdata_cli.formats.base import StagedWriter, manifest_text
 from fastdata_cli.formats.hdf5_filters import Hdf5WriteOptions, creation_arguments
 from fastdata_cli.formats.hdf5_layout import MANIFEST_NAME
 from fastdata_cli.formats.hdf5_stage import LIBVER, roll_back, session
+from fastdata_cli.formats.hdf5_texts import text_layout, write_texts
 from fastdata_cli.keys import KeyTable, to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch, Payload
@@ -35,40 +35,30 @@ class Hdf5Writer(StagedWriter):
     """Appends parts, in order."""
 
     options: Hdf5WriteOptions
-    _size = 0
-    """Bytes of the staged file after the last session."""
 
     def __init__(self, target: Target, options: Hdf5WriteOptions) -> None:
         super().__init__(target, options)
-        self._filters = creation_arguments(options)
         self.limits = _limits(target, options)
-
-    @property
-    def _encoded(self) -> bool:
-        return self.schema.payload is Payload.ENCODED
+        self._filters = creation_arguments(options)
+        self._encoded = self.schema.payload is Payload.ENCODED
+        self._array = "data" if self._encoded else "images"
+        self._size = 0  # bytes of the staged file after the last session
 
     def _create(self) -> None:
-        with self._session(-1, 0) as (file, _):
-            if self._encoded:
-                _create(file, "data", (0,), "uint8", DATA_CHUNK, **self._filters)
-            else:
-                shape, chunk = self.schema.image_shape or (), self.options.chunk or 1
-                _create(file, "images", (0, *shape), self.schema.dtype, chunk, **self._filters)
+        shape = (0, *(self.schema.image_shape or ()))
+        chunk = DATA_CHUNK if self._encoded else self.options.chunk or 1
+        with self._session(part=-1) as (file, _):
+            _create_dataset(file, self._array, shape, self.schema.dtype, chunk, **self._filters)
         self._size = self.staging.item.stat().st_size
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
-        import h5py
-
         last = receipts[-1]
         self._size = int(last.facts["size"])
         try:
             if self.staging.item.stat().st_size < self._size:
-                raise ValueError("the file is shorter than its last part")
+                raise ValueError("the file is shorter than its last part left it")
             roll_back(self.staging.item, self._size, self._rollback, last.part.index)
-            with h5py.File(self.staging.item, "r") as file:
-                rows = len(file["data" if self._encoded else "images"])
-            if not self._encoded and rows != last.part.start + last.part.samples:
-                raise ValueError(f"{rows} images inside")
+            self._check_rows(last.part)
         except (OSError, ValueError, KeyError) as problem:
             raise StaleStagingError(
                 f"{self.staging.root}: the unfinished run cannot be continued: {problem}",
@@ -76,29 +66,41 @@ class Hdf5Writer(StagedWriter):
                 path=str(self.staging.root),
             ) from problem
 
+    def _check_rows(self, last: Part) -> None:
+        import h5py
+
+        with h5py.File(self.staging.item, "r") as file:
+            rows = len(file[self._array])
+        if not self._encoded and rows != last.start + last.samples:
+            raise ValueError(f"it holds {rows} images, not {last.start + last.samples}")
+
     def _store(self, part: Part, batch: Batch) -> Mapping[str, Any]:
-        if part.index in self.receipts:
+        if part.index in self.receipts:  # stored already, and a session would append it again
             return self.receipts[part.index].facts
-        with self._session(part.index - 1, self._size) as (file, staged):
-            if self._encoded:
-                start = _next_chunk(len(file["data"]))
-                _append(file["data"], start, batch.images)
-            else:
-                _append(file["images"], part.start, batch.images)
+        with self._session(part.index - 1) as (file, staged):
+            array = file[self._array]
+            start = _next_chunk(len(array)) if self._encoded else part.start
+            array.resize(start + len(batch.images), axis=0)
+            array[start:] = batch.images
             staged.check()
         self._size = self.staging.item.stat().st_size
         return {"size": self._size}
 
     def _finish(self, manifest: Manifest, table: SampleTable) -> None:
-        last = max(self.receipts, default=-1)
-        with self._session(last, self._size) as (file, _):
-            self._create_columns(file, table)
-            class_names = [to_text(name) for name in manifest.schema.class_names]
-            if class_names:
-                file["labels"].attrs["class_names"] = np.array(class_names, _text_dtype())
-            layout = {"libver": LIBVER, "array": "data" if self._encoded else "images"}
-            text = manifest_text(manifest, layout)
-            file.create_dataset(MANIFEST_NAME, data=text, dtype=_text_dtype(), track_times=False)
+        columns = {"labels": table.labels, "checksums": table.checksums}
+        if self._encoded:
+            columns |= {"begin": self._begins(table.lengths), "length": table.lengths}
+        text = manifest_text(manifest, {"libver": LIBVER, "array": self._array})
+        with self._session(max(self.receipts, default=-1)) as (file, _):
+            for name, values in columns.items():
+                _create_column(file, name, values)
+            _create_texts(file, "keys", table.keys)
+            if table.metadata is not None:
+                _create_texts(file, "metadata", table.metadata)
+            if manifest.schema.class_names:
+                names = [to_text(name) for name in manifest.schema.class_names]
+                file["labels"].attrs["class_names"] = names
+            file.create_dataset(MANIFEST_NAME, data=np.bytes_(text.encode()), track_times=False)
 
     def _release(self) -> None:
         """Nothing is open between sessions."""
@@ -107,20 +109,8 @@ class Hdf5Writer(StagedWriter):
     def _rollback(self) -> Path:
         return self.staging.root / "rollback.npz"
 
-    def _session(self, part: int, size: int) -> AbstractContextManager[Any]:
-        return session(self.staging.item, size, self._rollback, part)
-
-    def _create_columns(self, file: Any, table: SampleTable) -> None:
-        columns = {"labels": table.labels, "checksums": table.checksums}
-        if self._encoded:
-            columns["begin"] = self._begins(table.lengths)
-            columns["length"] = table.lengths
-        for name, values in columns.items():
-            column = _create(file, name, (len(values),), values.dtype, _COLUMN_CHUNK)
-            column[:] = values
-        _create_texts(file, "keys", table.keys)
-        if table.metadata is not None:
-            _create_texts(file, "metadata", table.metadata)
+    def _session(self, part: int) -> AbstractContextManager[Any]:
+        return session(self.staging.item, self._size, self._rollback, part)
 
     def _begins(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where each image begins: parts start on chunk borders, images lie end to end."""
@@ -133,40 +123,31 @@ class Hdf5Writer(StagedWriter):
         return begins
 
 
-def _create(
-    file: Any, name: str, shape: tuple[int, ...], dtype: Any, chunk: int, **filters: Any
+def _create_dataset(
+    file: Any, name: str, shape: tuple[int, ...], dtype: Any, chunk: int, **further: Any
 ) -> Any:
     """Create a dataset that can grow along its first axis, in chunks of whole rows."""
+    # Nothing is read before it is written, so fill values would only cost a second pass; and no
+    # times are kept, so that equal runs give equal bytes.
+    defaults = {"fill_time": "never", "track_times": False}
     return file.create_dataset(
         name,
         shape,
         dtype,
         maxshape=(None, *shape[1:]),
         chunks=(min(chunk, shape[0]) or chunk, *shape[1:]),
-        # Nothing is read before it is written: fill values would only cost a second pass.
-        fill_time="never" if dtype != _text_dtype() else "ifset",
-        track_times=False,  # equal runs give equal bytes
-        **filters,
+        **{**defaults, **further},
     )
 
 
+def _create_column(file: Any, name: str, values: NDArray[Any]) -> None:
+    column = _create_dataset(file, name, values.shape, values.dtype, _COLUMN_CHUNK, fletcher32=True)
+    column[:] = values
+
+
 def _create_texts(file: Any, name: str, texts: KeyTable) -> None:
-    column = _create(file, name, (len(texts),), _text_dtype(), _COLUMN_CHUNK)
-    rest = texts.texts()
-    for start in range(0, len(texts), _COLUMN_CHUNK):
-        block = np.array(list(islice(rest, _COLUMN_CHUNK)), object)
-        column[start : start + len(block)] = block
-
-
-def _append(dataset: Any, start: int, rows: NDArray[Any]) -> None:
-    dataset.resize(start + len(rows), axis=0)
-    dataset[start:] = rows
-
-
-def _text_dtype() -> Any:
-    import h5py
-
-    return h5py.string_dtype("utf-8")
+    dtype, chunk, further = text_layout(texts)
+    write_texts(_create_dataset(file, name, (len(texts),), dtype, chunk, **further), texts)
 
 
 def _next_chunk(size: int) -> int:

@@ -89,11 +89,12 @@ class Page:
         version = layout.version
         if len(data) != layout.page_size or _PAGE_NUMBER.unpack_from(data)[0] != number:
             raise self._damaged()
-        flags, lower, self._upper = _FLAGS_AND_BOUNDS.unpack_from(data, version.header - 6)
-        self._count = (lower - version.header + version.base) >> 1
+        flags, lower, upper = _FLAGS_AND_BOUNDS.unpack_from(data, version.header - 6)
+        self._upper: int = upper
+        self._count: int = (lower - version.header + version.base) >> 1
         if flags & ~_DIRTY not in (_BRANCH, _LEAF) or self._count < 1:
             raise self._damaged()
-        if not lower <= self._upper <= len(data) - version.base:
+        if not lower <= upper <= len(data) - version.base:
             raise self._damaged()
 
     def __len__(self) -> int:

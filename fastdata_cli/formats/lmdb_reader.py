@@ -44,25 +44,29 @@ class NumberedValues:
         Raises:
             BadSampleError: there is no record of one of them.
         """
-        numbers = self._pages[np.searchsorted(self._least, indices, side="right") - 1]
+        at = np.searchsorted(self._least, indices, side="right") - 1
+        numbers, offsets = self._pages[at], indices - self._least[at]
         leaves = {number: self.file.page(number) for number in self._expected(numbers)}
-        wanted = zip(indices.tolist(), numbers.tolist(), strict=True)
-        return [_value(leaves[number], index) for index, number in wanted]
+        wanted = zip(numbers.tolist(), offsets.tolist(), indices.tolist(), strict=True)
+        return [
+            _value(leaves[number], offset, sample_key(index)) for number, offset, index in wanted
+        ]
 
     def _expected(self, numbers: NDArray[np.int64]) -> list[int]:
         """Return the different pages, which the system is fetching already."""
         different: list[int] = np.unique(numbers).tolist()
         size = self.file.layout.page_size
-        for number in different if len(different) > 1 else ():
-            self.file.expect(Extent(number * size, size))
+        self.file.expect(Extent(number * size, size) for number in different)
         return different
 
 
-def _value(leaf: Page, index: int) -> Extent:
-    key = sample_key(index)
-    # The keys of a leaf have no gaps, unless it is damaged.
-    at = index - (sample_index(leaf.key(0)) or 0)
-    if not 0 <= at < len(leaf) or leaf.key(at) != key:
+def _value(leaf: Page, offset: int, key: bytes) -> Extent:
+    """Return where the value of a sample lies, by its distance from the least key of the leaf."""
+    if offset < len(leaf) and leaf.key(offset) == key:
+        return leaf.value(offset)
+    # Where an interrupted run was continued, the least key need not be there itself.
+    at = leaf.position(key)
+    if at < 0 or leaf.key(at) != key:
         raise BadSampleError(reason="missing", detail=f"there is no record {key.decode()}")
     return leaf.value(at)
 
@@ -70,21 +74,20 @@ def _value(leaf: Page, index: int) -> Extent:
 class LmdbReader(ValueReader):
     """Reads samples by their number."""
 
-    manifest: Manifest
-
     def _start(self) -> None:
         path = data_path(self.path)
         file = DataFile(path)
         try:
-            extent = file.find(MANIFEST)
-            if extent is None:
+            text = file.get(MANIFEST)
+            if text is None:
                 raise DamagedDatasetError(f"{path}: the record {MANIFEST.decode()} is missing")
-            self.manifest = Manifest.from_json(file.read(extent), where=str(path))
+            manifest = Manifest.from_json(text, where=str(path))
             self._facts = describe(file)
         finally:
             file.close()
-        self.schema = self.manifest.schema
-        expected, found = self.manifest.layout.get("entries"), self._facts["entries"]
+        self.manifest, self.schema = manifest, manifest.schema
+        self._columns: Mapping[str, Any] = manifest.layout.get("columns", {})
+        expected, found = manifest.layout.get("entries"), self._facts["entries"]
         if expected != found:
             raise DamagedDatasetError(
                 f"{path}: {found} records, and {expected} are expected",
@@ -97,7 +100,7 @@ class LmdbReader(ValueReader):
 
     def _load_table(self) -> SampleTable:
         file = self._handle.get().file
-        columns = read_columns(file, self.manifest.layout["columns"])
+        columns = read_columns(file, self._columns)
         table = SampleTable.from_columns(columns, where=str(file.path))
         if len(table) != len(self):
             raise DamagedDatasetError(f"{file.path}: {len(table)} rows for {len(self)} samples")

@@ -14,8 +14,11 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.lmdb_file import DataFile
 from fastdata_cli.storage.table import npy_array, npy_bytes
 
-MANIFEST = b"__fastdata__/manifest"
-"""Key of the manifest. All keys beside the samples begin like it, and sort after the samples."""
+OUR_KEYS = b"__fastdata__/"
+"""How all keys beside the samples begin; they sort after the samples."""
+
+MANIFEST = OUR_KEYS + b"manifest"
+"""Key of the manifest."""
 
 PIECE_BYTES = 8 << 20
 """A column is cut into pieces of this size, so that no value grows with the dataset."""
@@ -71,14 +74,14 @@ def read_columns(file: DataFile, layout: Mapping[str, Any]) -> dict[str, NDArray
 
 
 def _read_piece(file: DataFile, key: bytes) -> NDArray[Any]:
-    extent = file.find(key)
-    if extent is None:
+    value = file.get(key)
+    if value is None:
         raise DamagedDatasetError(f"{file.path}: the record {key.decode()} is missing")
-    return npy_array(file.read(extent), where=f"{file.path}: {key.decode()}")
+    return npy_array(value, where=f"{file.path}: {key.decode()}")
 
 
 def _piece_key(name: str, piece: int) -> bytes:
-    return f"__fastdata__/{name}/{piece:04d}.npy".encode()
+    return OUR_KEYS + f"{name}/{piece:04d}.npy".encode()
 
 
 def _step(column: NDArray[Any]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,9 @@ from fastdata_cli.formats.base import Images, IndexedReader
 from fastdata_cli.formats.lmdb_file import DataFile
 from fastdata_cli.formats.lmdb_page import Extent
 from fastdata_cli.sample import Payload
-from fastdata_cli.storage.gather import arena_for
+from fastdata_cli.storage.gather import take_ranges
+
+_Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Located(Protocol):
@@ -36,47 +39,39 @@ class ValueReader(IndexedReader[Located]):
     def _fetch(
         self, handle: Located, indices: NDArray[np.int64], out: NDArray[Any] | None
     ) -> Images:
-        with _bad_samples():
-            extents = handle.locate(indices)
-        self._check_lengths(extents)
+        begins, lengths = self._locate(handle, indices)
         if self.schema.payload is Payload.ENCODED:
-            offsets, arena = arena_for(np.array([e.length for e in extents], np.int64), out)
-            _read_all(handle.file, extents, arena)
-            return Images(arena, offsets)
+            return Images(*take_ranges(handle.file.data, begins, lengths, out))
         if out is None:
             assert self.schema.image_shape is not None
-            out = np.empty((len(extents), *self.schema.image_shape), self.schema.dtype)
-        _read_all(handle.file, extents, out.reshape(-1).view(np.uint8))
+            out = np.empty((len(indices), *self.schema.image_shape), self.schema.dtype)
+        take_ranges(handle.file.data, begins, lengths, out.reshape(-1).view(np.uint8))
         return Images(out)
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one encoded image; the rest is not read."""
         handle = self._handle.get()
+        begins, lengths = self._locate(handle, self._checked([index]))
+        begin = int(begins[0])
+        return handle.file.data[begin : begin + min(size, int(lengths[0]))].copy()
+
+    def _locate(self, handle: Located, indices: NDArray[np.int64]) -> _Ranges:
+        """Return where values begin and how long they are; the system is fetching them already."""
         with _bad_samples():
-            (extent,) = handle.locate(self._checked([index]))
-            begin = Extent(extent.begin, min(size, extent.length))
-            return np.frombuffer(handle.file.read(begin), np.uint8)
+            extents = handle.locate(indices)
+        numbers = np.fromiter(chain.from_iterable(extents), np.int64, 2 * len(extents))
+        begins, lengths = numbers[::2], numbers[1::2]
+        self._check_lengths(lengths)
+        handle.file.expect(extents)
+        return begins, lengths
 
-    def _check_lengths(self, extents: Sequence[Extent]) -> None:
+    def _check_lengths(self, lengths: NDArray[np.int64]) -> None:
         """Refuse lengths that cannot be, before memory is taken for them."""
-        exact, most = self.schema.pixel_bytes, self.schema.max_image_bytes
-        for _, length in extents:
-            if length != exact if exact else most is not None and length > most:
-                detail = f"its record has {length} bytes, and {exact or most} are expected"
-                raise BadSampleError(reason="corrupt", detail=detail)
-
-
-def _read_all(file: DataFile, extents: Sequence[Extent], arena: NDArray[np.uint8]) -> None:
-    """Read values end to end into an arena."""
-    # Smaller values lie in the page of the tree that has just been read.
-    for extent in extents if len(extents) > 1 else ():
-        if extent.length > file.layout.page_size // 2:
-            file.expect(extent)
-    at = 0
-    with _bad_samples():
-        for extent in extents:
-            file.read_into(extent, arena[at : at + extent.length])
-            at += extent.length
+        exact, most = self.schema.pixel_bytes, self.schema.max_image_bytes or 0
+        wrong = lengths[lengths != exact if exact else lengths > most]
+        if len(wrong):
+            detail = f"its record has {wrong[0]} bytes, and {exact or most} are expected"
+            raise BadSampleError(reason="corrupt", detail=detail)
 
 
 @contextlib.contextmanager
@@ -86,5 +81,3 @@ def _bad_samples() -> Iterator[None]:
         yield
     except DamagedDatasetError as problem:
         raise BadSampleError(reason="corrupt", detail=problem.message) from problem
-    except OSError as problem:
-        raise BadSampleError(reason="unreadable", detail=str(problem.strerror)) from problem

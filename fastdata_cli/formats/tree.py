@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Finding, Format, Reader, Target, Writer
-from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError
 from fastdata_cli.formats import tree_sidecar
 from fastdata_cli.formats.base import Images, IndexedReader, files_below
-from fastdata_cli.formats.tree_files import read_file
+from fastdata_cli.formats.tree_files import read_file, read_files
 from fastdata_cli.formats.tree_sidecar import Sidecar
 from fastdata_cli.formats.tree_writer import NAME, TreeWriter
 from fastdata_cli.keys import KeyTable, to_bytes
@@ -41,7 +41,7 @@ from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.labels import LabelTable, load_classes, load_labels
 from fastdata_cli.storage.listing import Listing, list_image, list_tree
 from fastdata_cli.storage.listing_rows import digests, number_classes
-from fastdata_cli.storage.table import SampleTable
+from fastdata_cli.storage.table import SampleTable, checksum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,11 @@ class TreeReader(IndexedReader[bytes]):
         return SampleTable(listing.files, listing.labels, unknown.astype(np.uint64), unknown)
 
     def _fetch(self, handle: bytes, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:
-        images = [self._image(index) for index in indices.tolist()]
+        images = []
+        for image in read_files(map(self._file, indices.tolist())):
+            if isinstance(image, BadSampleError):
+                raise image
+            images.append(image)
         offsets, arena = arena_for(np.array([image.size for image in images], np.int64), out)
         if images:
             np.concatenate(images, out=arena[: offsets[-1]])
@@ -123,26 +127,33 @@ class TreeReader(IndexedReader[bytes]):
         """Return one sample; its image is the caller's own."""
         if not 0 <= index < len(self):
             return super().read(index)
-        table = self._table.get()
-        text = table.metadata.text(index) if table.metadata is not None else ""
-        metadata = json.loads(text) if text else None
-        return Sample(table.keys[index], self._image(index), int(table.labels[index]), metadata)
+        return self._sample(index, self._image(index))
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one file, reading no more of it."""
         return self._image(index, size)
 
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
-        """Yield the samples of a span in order, one file after another; unreadable as rejects."""
-        return map(self._read_or_reject, range(len(self)) if span is None else span)
+        """Yield the samples of a span in order, the next files on their way; bad ones as rejects.
+
+        All of it happens in the calling thread.
+        """
+        span = range(len(self)) if span is None else span
+        for index, image in zip(span, read_files(map(self._file, span)), strict=True):
+            if isinstance(image, BadSampleError):
+                yield Reject(image.key, image.reason, image.detail, index)
+            else:
+                yield self._sample(index, image)
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span, against the sidecar if there is one; name files that it does not know."""
-        if self._contents.sidecar is not None:
-            yield from super().verify(span)
-        else:
-            bad = (found for found in self.scan(span) if isinstance(found, Reject))
-            yield from (Finding(each.index, each.key, each.reason, each.detail) for each in bad)
+        sidecar = self._contents.sidecar
+        where = range(len(self)) if span is None else span
+        for index, found in zip(where, self.scan(where), strict=True):
+            if isinstance(found, Reject):
+                yield Finding(index, found.key, found.reason, found.detail)
+            elif sidecar and checksum(found.image) != sidecar.table.checksums[index]:
+                yield Finding(index, found.key, "corrupt", "its checksum does not match")
         if span is None:
             for reject in self.rejects:
                 yield Finding(-1, reject.key, reject.reason, reject.detail)
@@ -161,11 +172,21 @@ class TreeReader(IndexedReader[bytes]):
         """Return the layout: one file for each image."""
         return {"codec": "none", "sidecar": self._contents.sidecar is not None}
 
-    def _image(self, index: int, limit: int | None = None) -> NDArray[np.uint8]:
+    def _file(self, index: int) -> tuple[bytes, str]:
+        """Return the path and the key of a sample."""
         name = key = self.listing.files[index]
         if self._contents.sidecar is not None:
             key = self._table.get().keys[index]
-        return read_file(self._handle.get() + to_bytes(name), key, limit)
+        return self._handle.get() + to_bytes(name), key
+
+    def _image(self, index: int, limit: int | None = None) -> NDArray[np.uint8]:
+        return read_file(*self._file(index), limit)
+
+    def _sample(self, index: int, image: NDArray[np.uint8]) -> Sample:
+        table = self._table.get()
+        text = table.metadata.text(index) if table.metadata is not None else ""
+        metadata = json.loads(text) if text else None
+        return Sample(table.keys[index], image, int(table.labels[index]), metadata)
 
 
 def _examine(path: Path, options: TreeReadOptions) -> _Contents:

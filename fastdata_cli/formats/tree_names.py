@@ -14,6 +14,8 @@ from fastdata_cli.storage.listing_names import is_image_name
 _COMPONENT_BYTES = 255
 # Half of what Linux takes for a whole path: the rest is for the folder that the tree lies in.
 _PATH_BYTES = 2048
+# Removing a tree recurses, in the standard library and in other tools.
+_DEPTH = 256
 _STAND_INS = {b"": b"%2F", b".": b"%2E", b"..": b"%2E%2E"}
 
 
@@ -61,7 +63,7 @@ def _safe(name: bytes) -> bytes:
     """Return a relative path without special components, each short enough for a file system."""
     parts = [_STAND_INS.get(part, part) for part in name.replace(b"\0", b"%00").split(b"/")]
     short = b"/".join(_shortened(part, part) for part in parts)
-    if len(short) > _PATH_BYTES:
+    if len(short) > _PATH_BYTES or len(parts) > _DEPTH:
         return _shortened(short.replace(b"/", b"%2F"), name)
     return short
 

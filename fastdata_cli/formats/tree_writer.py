@@ -83,10 +83,10 @@ class TreeWriter(StagedWriter):
                 taken.append(name)
                 if not is_default:
                     others[str(row)] = to_text(from_bytes(name))
+            durable.sync_filesystem(self.staging.item)
         except BaseException:
             self._remove(taken)
             raise
-        durable.sync_filesystem(self.staging.item)
         return {"names": others}
 
     def _place(self, key: str, position: int, image: NDArray[np.uint8]) -> tuple[bytes, bool]:

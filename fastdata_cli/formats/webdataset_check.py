@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from mmap import mmap
 
 from fastdata_cli.contract import Finding
 from fastdata_cli.formats.webdataset_index import FOLDER, OwnShard
@@ -14,11 +13,11 @@ from fastdata_cli.formats.webdataset_sample import (
     label_content,
     metadata_content,
 )
-from fastdata_cli.formats.webdataset_walk import Damage, Member, Walk
+from fastdata_cli.formats.webdataset_walk import Bytes, Damage, Member, Walk
 from fastdata_cli.storage.table import SampleTable
 
 
-def check_members(shard: OwnShard, data: mmap, first: int) -> Iterator[Finding]:
+def check_members(shard: OwnShard, data: Bytes, first: int) -> Iterator[Finding]:
     """Walk the headers of a tar and compare places, labels and JSON members with its index.
 
     The images themselves are not read.
@@ -50,7 +49,7 @@ def check_members(shard: OwnShard, data: mmap, first: int) -> Iterator[Finding]:
             return
 
 
-def _agrees(shard: OwnShard, table: SampleTable, index: int, member: Member, data: mmap) -> bool:
+def _agrees(shard: OwnShard, table: SampleTable, index: int, member: Member, data: Bytes) -> bool:
     if index < 0:
         return False
     content = data[member.begin : member.begin + member.size]

@@ -15,9 +15,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from mmap import mmap
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.formats.webdataset_members import TarMembers, plain_name
@@ -25,7 +25,7 @@ from fastdata_cli.formats.webdataset_names import ENCODED_FIELDS, PIXEL_FIELD, s
 from fastdata_cli.formats.webdataset_npy import NpyLayout, npy_layout
 from fastdata_cli.formats.webdataset_sample import LABEL_FIELD
 from fastdata_cli.formats.webdataset_side import SideFields, is_text
-from fastdata_cli.formats.webdataset_walk import Damage
+from fastdata_cli.formats.webdataset_walk import Bytes, Damage
 from fastdata_cli.keys import KeyTable, to_text
 from fastdata_cli.sample import UNLABELLED, Payload, Reject
 
@@ -75,7 +75,7 @@ class SampleBuilder:
         self._begins, self._lengths, self._labels = array("q"), array("q"), array("q")
         self._odd_labels = array("q")
 
-    def add(self, name: str, data: mmap, members: TarMembers) -> None:
+    def add(self, name: str, data: Bytes, members: TarMembers) -> None:
         """Add a shard; ``name`` is what messages and keys call it."""
         self.payload = self.payload or self._payload_of(members)
         self.flavours |= members.flavours
@@ -83,11 +83,11 @@ class SampleBuilder:
         self.rejects += [
             Reject(each.key, each.reason, f"{name}: {each.detail}") for each in members.rejects
         ]
-        cut = _stem_at_damage(members.damage)
+        torn = _torn_stem(members)
         keys: list[str] = []
         for group in members.groups():
             fields = _Fields(name, data, members, group)
-            if fields.stem != cut:
+            if fields.stem != torn:
                 keys += self._samples(len(self._keys), fields)
         if members.damage is not None:
             self.rejects.append(_damage_reject(name, members.damage))
@@ -201,7 +201,7 @@ class SampleBuilder:
 class _Fields:
     """The members of one stem, by field; the first of equal fields."""
 
-    def __init__(self, shard: str, data: mmap, members: TarMembers, group: range) -> None:
+    def __init__(self, shard: str, data: Bytes, members: TarMembers, group: range) -> None:
         self.shard = shard
         self.data = data
         self.names: dict[str, str] = {}
@@ -246,8 +246,6 @@ def distinct_keys(tables: Sequence[KeyTable], shards: Sequence[str]) -> KeyTable
 
 
 def _has_repeats(keys: KeyTable) -> bool:
-    import xxhash
-
     digests = np.fromiter(
         (
             xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogateescape"))
@@ -259,11 +257,21 @@ def _has_repeats(keys: KeyTable) -> bool:
     return len(np.unique(digests)) < len(digests)
 
 
-def _stem_at_damage(damage: Damage | None) -> str | None:
-    """Return the stem that the damage tore apart: what is whole of it makes no sample."""
-    if damage is None or not damage.name:
+def _torn_stem(members: TarMembers) -> str | None:
+    """Return the stem that the damage tore apart: what is whole of it makes no sample.
+
+    Where the damage has no name, the last sample is torn if it lacks a field of the one before.
+    """
+    if members.damage is None:
         return None
-    return split_field(plain_name(damage.name))[0]
+    if members.damage.name:
+        return split_field(plain_name(members.damage.name))[0]
+    before, last = (
+        [split_field(members.names.text(index)) for index in group]
+        for group in ([range(0), range(0), *members.groups()])[-2:]
+    )
+    lacking = {field for _, field in before} - {field for _, field in last}
+    return last[0][0] if last and lacking else None
 
 
 def _damage_reject(shard: str, damage: Damage) -> Reject:

@@ -40,6 +40,11 @@ class OwnShard:
         """How many samples it holds."""
         return self.manifest.schema.num_samples or 0
 
+    @property
+    def set_size(self) -> int:
+        """How many shards it was written with, itself included."""
+        return int(self.manifest.layout["shards"])
+
     def columns(self, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
         """Read columns of the index, all by default.
 
@@ -75,7 +80,7 @@ def append_index(
     table: SampleTable,
     begins: NDArray[np.int64],
     manifest: Manifest,
-    ordinal: int,
+    number: tuple[int, int],
 ) -> str:
     """Write the index at ``position`` and end the archive there.
 
@@ -83,7 +88,7 @@ def append_index(
         descriptor: of the tar, open for writing.
         begins: int64[N], where each image begins in it.
         manifest: of the whole dataset; this shard's own numbers are filled in.
-        ordinal: number of this shard.
+        number: of this shard, and how many there are.
 
     Returns:
         The digest of the footer.
@@ -92,21 +97,21 @@ def append_index(
     places: dict[str, list[Any]] = {}
     for name, column in {**table.columns(), "begins": begins}.items():
         content = npy_bytes(column)
-        begin = stream.append(f"{FOLDER}{name}.npy", content)
+        begin = stream.append_content(f"{FOLDER}{name}.npy", content)
         places[name] = [begin, len(content), _digest(content)]
     largest = None
     if manifest.schema.image_shape is None:
         largest = int(table.lengths.max(initial=0))
-    layout = {"columns": places, "shard": ordinal}
+    layout = {"columns": places, "shard": number[0], "shards": number[1]}
     text = manifest_text(manifest.finished(len(table), largest), layout).encode()
-    begin = stream.append(FOLDER + "manifest.json", text)
+    begin = stream.append_content(FOLDER + "manifest.json", text)
     footer = {
         "fastdata_footer": FOOTER_VERSION,
         "file_bytes": stream.position + _TAIL_BYTES,
         "manifest": [begin, len(text), _digest(text)],
     }
     line = json.dumps(footer).encode().ljust(BLOCK - 1) + b"\n"
-    stream.append(_FOOTER_NAME, line)
+    stream.append_content(_FOOTER_NAME, line)
     stream.end()
     return _digest(line)
 

@@ -8,14 +8,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from mmap import mmap
+from itertools import pairwise
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.formats.webdataset_names import split_field
-from fastdata_cli.formats.webdataset_walk import Damage, Kind, Member, Walk
+from fastdata_cli.formats.webdataset_walk import Bytes, Damage, Kind, Member, Walk
 from fastdata_cli.keys import KeyTable
 from fastdata_cli.sample import Reject
 
@@ -44,11 +44,10 @@ class TarMembers:
 
     def groups(self) -> Iterator[range]:
         """Yield the members of each sample."""
-        bounds = self.bounds.tolist()
-        return (range(*pair) for pair in zip(bounds, bounds[1:], strict=False))
+        return (range(*pair) for pair in pairwise(self.bounds.tolist()))
 
 
-def collect(data: mmap) -> TarMembers:
+def collect(data: Bytes) -> TarMembers:
     """Walk a mapped tar once and return its members."""
     collector = _Collector(data)
     walk = Walk(data)
@@ -62,7 +61,7 @@ def collect(data: mmap) -> TarMembers:
 
 
 class _Collector:
-    def __init__(self, data: mmap) -> None:
+    def __init__(self, data: Bytes) -> None:
         self.data = data
         self.names, self.offsets = bytearray(), array("q", [0])
         self.begins, self.sizes, self.stems = array("q"), array("q"), array("Q")
@@ -135,7 +134,7 @@ def _ignored(name: str, kind: Kind) -> str:
     return "" if split_field(name)[1] else "no-extension"
 
 
-def _by_name(data: mmap) -> dict[str, Member]:
+def _by_name(data: Bytes) -> dict[str, Member]:
     found: dict[str, Member] = {}
     for member in Walk(data):
         if isinstance(member, Damage):

@@ -23,6 +23,7 @@ _IMAGE_EXTENSIONS = (
 ENCODED_FIELDS = frozenset(_IMAGE_EXTENSIONS.split())
 """Extensions that make a field an encoded image."""
 
+_IMAGE_FIELDS = ENCODED_FIELDS | {PIXEL_FIELD}
 _EXTENSION_OF_KIND = {"jpeg": "jpg", "heif": "heic"}
 
 # What the WebDataset convention or a tar reader would take for something else: the first dot of
@@ -44,13 +45,13 @@ def stem_of(key: str, *, keep_suffix: bool = False) -> str:
     Args:
         keep_suffix: leave the suffix in, its dot escaped, so that ``a.jpg`` and ``a.png`` differ.
     """
-    folder, slash, name = key.rpartition("/")
-    base, dot, suffix = name.rpartition(".")
-    if keep_suffix or not (base and suffix.lower() in {*ENCODED_FIELDS, PIXEL_FIELD}):
-        base = base + dot + suffix
-    if not base:
-        return to_text(folder + slash, also=_IN_FOLDER).rstrip("/") + "%2F"
-    return to_text(folder + slash, also=_IN_FOLDER) + to_text(base, also=_IN_NAME)
+    kept = key.rstrip("/")
+    folder, slash, name = kept.rpartition("/")
+    base, _, suffix = name.rpartition(".")
+    if base and not keep_suffix and suffix.lower() in _IMAGE_FIELDS:
+        name = base
+    stem = to_text(folder + slash, also=_IN_FOLDER) + to_text(name, also=_IN_NAME)
+    return stem + "%2F" * (len(key) - len(kept)) or "%"
 
 
 def split_field(name: str) -> tuple[str, str]:

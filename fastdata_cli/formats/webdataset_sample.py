@@ -18,6 +18,8 @@ from fastdata_cli.sample import UNLABELLED
 LABEL_FIELD = "cls"
 METADATA_FIELD = "json"
 
+# Made once: json.dumps makes an encoder for every call.
+_to_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _OUR_NAMES = re.compile(r"_*(?:key|class_name)")
 _MAY_CLASH = re.compile(r'"_*(?:key|class_name)"')
 
@@ -39,11 +41,11 @@ def metadata_content(
     ours = {"key": key_text}
     if 0 <= label < len(class_names):
         ours["class_name"] = class_names[label]
-    text = json.dumps(ours, ensure_ascii=True, separators=(",", ":"))
+    text = _to_json(ours)
     if not metadata or metadata == "{}":
         return text.encode()
     if _MAY_CLASH.search(metadata):
-        metadata = json.dumps(_set_apart(json.loads(metadata)), separators=(",", ":"))
+        metadata = _to_json(_set_apart(json.loads(metadata)))
     return f"{text[:-1]},{metadata[1:]}".encode()
 
 

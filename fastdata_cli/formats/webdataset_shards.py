@@ -109,21 +109,25 @@ def expand_braces(text: str) -> Iterator[str]:
 
 def gaps(names: Sequence[str]) -> tuple[list[str], int]:
     """Return remarks on holes in the numbering of shards, and how many shards are missing."""
-    numbered: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    numbered: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for name in names:
         folder, file = os.path.split(name)
         match = _NUMBER.fullmatch(file)
         if match:
-            numbered[os.path.join(folder, match[1]), match[3]].append((int(match[2]), name))
+            around = os.path.join(folder, match[1]), match[3]
+            numbered[around].append((int(match[2]), len(match[2])))
     remarks, missing = [], 0
-    for group in numbered.values():
+    for (before, after), group in numbered.items():
         group.sort()
         absent = group[-1][0] - group[0][0] + 1 - len(group)
         if not 0 < absent <= 10 * len(group):  # dates and the like leave larger holes
             continue
         missing += absent
-        holes = ((a, b) for a, b in pairwise(group) if b[0] - a[0] > 1)
-        remarks += [f"{b[0] - a[0] - 1} missing between {a[1]} and {b[1]}" for a, b in holes]
+        for (low, digits), (high, _) in pairwise(group):
+            if high - low > 1:
+                first = f"{before}{low + 1:0{digits}d}{after}"
+                more = f" and {high - low - 2} after it" if high - low > 2 else ""
+                remarks.append(f"missing: {first}{more}")
     return remarks, missing
 
 

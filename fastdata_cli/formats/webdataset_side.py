@@ -65,9 +65,11 @@ class SideFields:
                 metadata = value
             else:
                 texts[name] = value
-        for name, value in texts.items():
-            # Nothing is overwritten: a name that is taken gets the dot of its extension.
-            metadata["." * (name in metadata) + name] = value
+        for field_name, value in texts.items():
+            name = field_name
+            while name in metadata:  # nothing is overwritten
+                name = f".{name}"
+            metadata[name] = value
         return metadata, broken
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fastdata_cli.storage import durable
@@ -43,12 +43,23 @@ def padding(size: int) -> bytes:
     return bytes(-size % BLOCK)
 
 
+def member(name: str, *content: Any) -> list[Any]:
+    """Return one member as bytes-like pieces: its header, the content, its padding."""
+    size = total_bytes(content)
+    return [header(name, size), *content, padding(size)]
+
+
+def total_bytes(pieces: Iterable[Any]) -> int:
+    """Return the bytes of some bytes-like pieces."""
+    return sum(memoryview(piece).nbytes for piece in pieces)
+
+
 class MemberStream:
     """Appends members to an open file, from a position on; ``flush`` writes the rest.
 
     Args:
         descriptor: of a file opened for writing.
-        position: where the next member goes; whatever lies there is overwritten.
+        position: where the next member goes; whatever lies there is dropped.
     """
 
     def __init__(self, descriptor: int, position: int) -> None:
@@ -56,22 +67,28 @@ class MemberStream:
         self._descriptor = descriptor
         self._pending: list[Any] = []
         self._pending_bytes = 0
+        os.ftruncate(descriptor, position)
         os.lseek(descriptor, position, os.SEEK_SET)
 
-    def append(self, name: str, *content: Any) -> int:
-        """Append one member made of bytes-like pieces; return where its content begins.
+    def append(self, pieces: Sequence[Any]) -> None:
+        """Append whole members; the caller keeps the pieces as they are until the next flush."""
+        size = total_bytes(pieces)
+        self._pending += pieces
+        self._pending_bytes += size
+        self.position += size
+        if self._pending_bytes >= _FLUSH_BYTES:
+            self.flush()
 
-        The pieces are read at the next flush: until then the caller keeps them as they are.
-        """
-        size = sum(memoryview(piece).nbytes for piece in content)
-        head = header(name, size)
-        begin = self.position + len(head)
-        self._push(head, *content, padding(size))
+    def append_content(self, name: str, content: bytes) -> int:
+        """Append a member; return where its content begins."""
+        pieces = member(name, content)
+        begin = self.position + len(pieces[0])
+        self.append(pieces)
         return begin
 
     def end(self) -> None:
         """Append the mark that ends an archive, and write everything."""
-        self._push(END_OF_ARCHIVE)
+        self.append([END_OF_ARCHIVE])
         self.flush()
 
     def flush(self) -> None:
@@ -79,14 +96,6 @@ class MemberStream:
         durable.write_all(self._descriptor, memoryview(b"".join(self._pending)))
         self._pending.clear()
         self._pending_bytes = 0
-
-    def _push(self, *pieces: Any) -> None:
-        size = sum(memoryview(piece).nbytes for piece in pieces)
-        self._pending += pieces
-        self._pending_bytes += size
-        self.position += size
-        if self._pending_bytes >= _FLUSH_BYTES:
-            self.flush()
 
 
 def _template() -> Callable[[bytes, int], bytes]:

@@ -10,8 +10,12 @@ from mmap import mmap
 
 BLOCK = 512
 
+Bytes = mmap | bytes
+"""A mapped file; no bytes for an empty one, which cannot be mapped."""
+
 _ZEROS = bytes(BLOCK)
 _ODDLY_LONG = 8 << 20
+_NAME_BYTES = 100
 _CHECKSUM = slice(148, 156)
 _FILES = b"0\x007"
 _WITHOUT_CONTENT = b"123456"
@@ -60,7 +64,7 @@ class Walk:
     ``flavours`` grows with what was met: v7, ustar, gnu, pax.
     """
 
-    data: mmap | bytes
+    data: Bytes
     flavours: set[str] = field(default_factory=set)
     _at: int = 0
     _extended: dict[str, bytes] = field(default_factory=dict)
@@ -83,6 +87,8 @@ class Walk:
         ended = at > begin
         if at < len(self.data) and self.data[at : at + BLOCK].strip(b"\0"):
             return True
+        if not self.data:
+            raise _DamagedError("", 0, "an empty file is no tar")
         if not ended:
             detail = "the file ends without an end-of-archive mark: it was cut, or never finished"
             raise _DamagedError("", at, detail)
@@ -94,23 +100,31 @@ class Walk:
     def _next(self) -> Member | None:
         """Read the header at ``_at`` and what belongs to it; None for one that describes others."""
         at, block = self._at, self.data[self._at : self._at + BLOCK]
-        name = _text(block[:100])
+        name = self._name(block)
         if len(block) < BLOCK:
-            raise _DamagedError("", at, f"the file ends {len(block)} bytes into a header")
+            name = name if len(block) >= _NAME_BYTES else ""
+            raise _DamagedError(name, at, f"the file ends {len(block)} bytes into a header")
         if not header_is_sound(block):
             raise _DamagedError(name if name.isprintable() else "", at, "damaged header")
         kind = block[156:157]
         try:
             size = _number(block[124:136])
             if kind in (b"x", b"g", b"L", b"K"):
-                self._describe(kind, name, size)
+                name = ""  # it is about the member that follows
+                self._describe(kind, size)
                 return None
             return self._member(block, kind, size)
         except (ValueError, KeyError) as problem:
             raise _DamagedError(name, at, f"damaged header ({problem})") from None
 
-    def _describe(self, kind: bytes, name: str, size: int) -> None:
-        content = self._take(name, self._at + BLOCK, size)
+    def _name(self, block: bytes) -> str:
+        if "path" in self._extended:
+            return _text(self._extended["path"])
+        name, prefix = _text(block[:_NAME_BYTES]), _text(block[345:500])
+        return f"{prefix}/{name}" if prefix and _is_posix(block) else name
+
+    def _describe(self, kind: bytes, size: int) -> None:
+        content = self._take("", self._at + BLOCK, size)
         if kind in (b"L", b"K"):
             self.flavours.add("gnu")
             self._extended["path" if kind == b"L" else "linkpath"] = content.split(b"\0", 1)[0]
@@ -120,10 +134,10 @@ class Walk:
             self._extended.update(pax_records(content))
 
     def _member(self, block: bytes, kind: bytes, size: int) -> Member:
+        name = self._name(block)
         extended, self._extended = self._extended, {}
-        posix = block[257:263] == b"ustar\0"
-        self.flavours.add("ustar" if posix else "gnu" if block[257:262] == b"ustar" else "v7")
-        name = _text(extended["path"]) if "path" in extended else _stored_name(block, posix)
+        marked = block[257:262] == b"ustar"
+        self.flavours.add("ustar" if _is_posix(block) else "gnu" if marked else "v7")
         size = int(extended.get("size", size))
         begin = self._at + BLOCK
         if kind in _WITHOUT_CONTENT:
@@ -201,9 +215,8 @@ def _kind(kind: bytes, name: str, sparse: bool) -> Kind:
     return Kind.HARD_LINK if kind == b"1" else Kind.OTHER
 
 
-def _stored_name(block: bytes, posix: bool) -> str:
-    name, prefix = _text(block[:100]), _text(block[345:500])
-    return f"{prefix}/{name}" if posix and prefix else name
+def _is_posix(block: bytes) -> bool:
+    return block[257:263] == b"ustar\0"
 
 
 def _number(digits: bytes) -> int:

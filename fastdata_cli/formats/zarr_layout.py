@@ -25,6 +25,8 @@ TEXTS = np.dtype("O")
 _TEXT_CODEC = "vlen-utf8"
 # Codecs that take bytes to bytes and of which numcodecs makes the same on its own.
 _COMPRESSORS = frozenset({"blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma"})
+# Strings of one width in the metadata of version 3: NumPy's letter, and bytes per character.
+_FIXED_TEXTS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1)}
 _INDEX_CODECS = ("bytes", "crc32c")
 
 
@@ -226,11 +228,15 @@ def _v2_codec(record: Mapping[str, Any]) -> CodecConfig:
 def _v3_dtype(data_type: Any) -> np.dtype[Any] | None:
     if data_type == "string":
         return TEXTS
+    if isinstance(data_type, Mapping):
+        letter, width = _FIXED_TEXTS.get(data_type["name"], ("", 1))
+        length = (data_type.get("configuration") or {}).get("length_bytes", 0)
+        return np.dtype(f"{letter}{length // width}") if letter else None
     try:
-        found = np.dtype(data_type) if isinstance(data_type, str) else None
+        found = np.dtype(str(data_type))
     except TypeError:
         return None
-    return found if found is not None and found.kind in "biufc" else None
+    return found if found.kind in "biufc" else None
 
 
 def _v2_dtype(dtype: Any, codecs: Sequence[CodecConfig]) -> np.dtype[Any] | None:

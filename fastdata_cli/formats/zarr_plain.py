@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.errors import UnsupportedError
 from fastdata_cli.formats.zarr_blosc import (
     HEADER_BYTES,
     Blocks,
@@ -114,14 +115,24 @@ class PlainRows:
 
 
 def decoder(layout: ArrayLayout) -> Callable[[memoryview], Bytes]:
-    """Return a function that undoes the compressor of a plain array."""
+    """Return a function that undoes the compressor, not Blosc, of a plain array.
+
+    Raises:
+        UnsupportedError: there is no such codec here.
+    """
     codec = layout.compressor
     if codec is None:
         return lambda stored: np.frombuffer(stored, np.uint8).copy()
     from numcodecs import get_codec
 
     config = {key: value for key, value in codec.items() if key != "name"}
-    library = get_codec({"id": codec["name"], **config})
+    try:
+        library = get_codec({"id": codec["name"], **config})
+    except (TypeError, ValueError, LookupError, ImportError) as problem:
+        raise UnsupportedError(
+            f"{layout.folder}: the codec {codec['name']} of {layout.label!r} cannot be set up as "
+            f"its metadata says ({problem})"
+        ) from problem
 
     def decode(stored: memoryview) -> Bytes:
         try:

@@ -56,7 +56,7 @@ class ZarrReader(IndexedReader[_Opened]):
         rows = open_rows(self._contents.images)
         self.capabilities = CAPABILITIES if rows.random else Capability.PARALLEL_WRITE
         if self._contents.both_versions:
-            self.notes = {"zarr 2 metadata beside zarr 3, not read": 1}
+            self.notes = {"both-zarr-versions": 1}
 
     def _open(self) -> _Opened:
         rows = open_rows(self._contents.images)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
+from fastdata_cli.formats.zarr_blosc import CorruptChunkError
 from fastdata_cli.formats.zarr_chunks import ChunkStore
 from fastdata_cli.formats.zarr_layout import TEXTS, ArrayLayout
 from fastdata_cli.formats.zarr_library import LibraryRows, open_array
@@ -50,6 +51,8 @@ def check_codecs(layout: ArrayLayout) -> None:
     """Raise UnsupportedError when a codec of the array is not installed."""
     if not layout.plain:
         open_array(layout)
+    elif (layout.compressor or {"name": "blosc"})["name"] != "blosc":
+        decoder(layout)
 
 
 def read_numbers(layout: ArrayLayout) -> NDArray[Any]:
@@ -85,8 +88,11 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
     decompressed, strings = decoder(layout), VLenUTF8()
     try:
         for number in range(-(-count // each)):
-            texts = strings.decode(decompressed(chunks.stored(chunks.locate(number))))
-            yield from texts[: count - number * each].tolist()
+            data = decompressed(chunks.stored(chunks.locate(number)))
+            # The codec believes the count that the data begins with, and takes memory for it.
+            if int.from_bytes(data[:4].tobytes(), "little") != each:
+                raise CorruptChunkError(f"chunk {number} does not hold {each} strings")
+            yield from strings.decode(data)[: count - number * each].tolist()
     except BadSampleError as problem:
         raise DamagedDatasetError(f"{layout.label}: {problem.detail}") from problem
     except ValueError as problem:

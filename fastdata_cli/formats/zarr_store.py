@@ -19,6 +19,7 @@ CLASSES_ATTRIBUTE = "class_names"
 _CLASSES_ATTRIBUTES = (CLASSES_ATTRIBUTE, "classes", "class_labels", "categories")
 _LABEL_NAMES = ("labels", "label", "targets", "target", "classes", "class", "class_ids", "y")
 _KEY_NAMES = ("keys", "key", "names", "name", "filenames", "filename", "paths", "path", "ids", "id")
+_OWN_SIDES = frozenset({"labels", "keys", "checksums"})
 _IMAGE_DTYPES = ("uint8", "uint16")
 _MOST_CHANNELS = 4
 _DEEPEST = 16
@@ -56,6 +57,7 @@ def read_contents(path: Path, array: str | None) -> Contents:
         UsageError: several arrays may be meant, or ``array`` is none.
     """
     zarr_format: ZarrFormat = 3 if (path / "zarr.json").is_file() else 2
+    _check_root(path, zarr_format)
     attributes = _attributes(path, zarr_format)
     if MANIFEST_ATTRIBUTE in attributes and array is None:
         found = _own(path, zarr_format, attributes[MANIFEST_ATTRIBUTE])
@@ -65,10 +67,18 @@ def read_contents(path: Path, array: str | None) -> Contents:
     return replace(found, both_versions=zarr_format == 3 and older)
 
 
+def _check_root(path: Path, zarr_format: ZarrFormat) -> None:
+    names = ("zarr.json",) if zarr_format == 3 else (".zgroup", ".zarray")
+    root = next(path / name for name in names if (path / name).exists())
+    found = read_json(root).get("zarr_format")
+    if found != zarr_format:
+        raise DamagedDatasetError(f"{root}: zarr_format is {found!r}, not {zarr_format}")
+
+
 def _own(path: Path, zarr_format: ZarrFormat, record: Any) -> Contents:
     manifest = Manifest.from_json(json.dumps(record), where=str(path))
     schema, count = manifest.schema, manifest.schema.num_samples
-    names = {"labels", "keys", "checksums"}
+    names = set(_OWN_SIDES)
     if schema.payload is Payload.ENCODED:
         names |= {"begin", "length"}
     if manifest.layout.get("metadata"):
@@ -90,6 +100,11 @@ def _own(path: Path, zarr_format: ZarrFormat, record: Any) -> Contents:
 
 def _foreign(path: Path, zarr_format: ZarrFormat, array: str | None) -> Contents:
     arrays = list(_walk(path, "", zarr_format))
+    if array is None and {layout.name for layout in arrays} >= _OWN_SIDES:
+        raise DamagedDatasetError(
+            f"{path}: the attribute {MANIFEST_ATTRIBUTE!r} with the manifest is missing",
+            hint="--array images reads it without",
+        )
     images = _image_array(path, arrays, array)
     assert images.dtype is not None
     shape = images.shape[1:]

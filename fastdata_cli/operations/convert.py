@@ -134,21 +134,19 @@ class _Run:
             for part, batch in packer.pack(self._outcomes(position)):
                 weight = max(weight, batch.images.nbytes)
                 while waiting and len(waiting) * weight >= min(_WAITING_BYTES, threads * weight):
-                    self._settle(waiting.pop(0))
+                    waiting.pop(0).result()
                 waiting.append(pool.submit(self._write, writer, part, batch))
                 del batch
             while waiting:
-                self._settle(waiting.pop(0))
+                waiting.pop(0).result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _write(self, writer: Writer, part: Part, batch: Batch) -> Receipt:
         with self.clock.stage("write"):
-            return writer.write_part(part, batch)
-
-    def _settle(self, future: Future[Receipt]) -> None:
-        receipt = future.result()
-        self.receipts[receipt.part.index] = receipt
+            receipt = writer.write_part(part, batch)
+        self.receipts[part.index] = receipt
+        return receipt
 
     def _outcomes(self, position: int) -> Iterator[Outcome]:
         plan = self.plan

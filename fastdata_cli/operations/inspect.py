@@ -114,10 +114,10 @@ def inspect(reader: Reader, format_name: str) -> InspectReport:
         logical_bytes_exact=images is None or not images.estimate,
         images=images,
         made_by=None if manifest is None else manifest.tool,
-        source={} if manifest is None else manifest.source,
+        source={} if manifest is None else dict(manifest.source),
         options={} if manifest is None else manifest.options,
         counts={} if manifest is None else manifest.counts,
-        notes=reader.notes,
+        notes=dict(reader.notes),
         problems=tuple(
             {"key": to_text(r.key), "reason": r.reason, "detail": r.detail} for r in reader.rejects
         ),

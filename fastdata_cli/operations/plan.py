@@ -127,6 +127,7 @@ def _payload(options: ConvertOptions, row: Format, source: Schema) -> Payload:
 
 def _check_options(options: ConvertOptions, payload: Payload) -> None:
     options.policy()
+    options.tolerates(0, 0)
     if options.settled_size is not None and options.max_side is not None:
         raise UsageError("--size and --max-side contradict each other", hint="give one of them")
     if options.quality is not None and options.quality > 100:

@@ -101,6 +101,7 @@ def replace(source: Path, target: Path) -> None:
     if failed not in (errno.ENOSYS, errno.EINVAL):
         raise OSError(failed, os.strerror(failed), str(target))
     aside = target.with_name(f".{target.name}.fastdata-old")
+    remove(aside)  # left by a run that was killed right here
     os.rename(target, aside)
     os.rename(source, target)
     remove(aside)

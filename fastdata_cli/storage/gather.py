@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,30 @@ def take_ranges(
     spans = zip(begins.tolist(), lengths.tolist(), offsets.tolist(), strict=False)
     for begin, length, offset in spans:
         arena[offset : offset + length] = source[begin : begin + length]
+    return arena, offsets
+
+
+def take_ranges_of(
+    source_of: Callable[[int], NDArray[np.uint8]],
+    sources: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8] | None,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Copy byte ranges of several 1-D arrays end to end into an arena.
+
+    Args:
+        source_of: returns one array by its number.
+        sources: int64[N], the number of the array in which each range lies.
+
+    Returns, Raises:
+        As ``take_ranges``.
+    """
+    offsets, arena = arena_for(lengths, out)
+    columns = (sources, begins, lengths, offsets)
+    spans = zip(*(column.tolist() for column in columns), strict=False)
+    for source, begin, length, offset in spans:
+        arena[offset : offset + length] = source_of(source)[begin : begin + length]
     return arena, offsets
 
 

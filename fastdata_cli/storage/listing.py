@@ -12,9 +12,9 @@ without folders. A label table, or a given numbering, takes the place of this.
 **Links** to files and folders are followed, and what lies behind them belongs to where the link
 stands. A link to a folder that it lies in ends there, with a note.
 
-**Ignored, and counted in the notes:** ``hidden`` names, ``junk`` of desktops and file servers,
-``special-file`` (pipes, sockets, devices: never opened), ``other-name`` (no image suffix),
-``link-loop``, ``dangling-link`` (of something else than an image), ``empty-class: NAME``,
+**Ignored, and counted in the notes:** ``hidden`` names (one leading dot), ``junk`` of desktops and
+file servers, ``special-file`` (pipes, sockets, devices: never opened), ``other-name`` (no image
+suffix), ``link-loop``, ``dangling-link`` (of something else than an image), ``empty-class: NAME``,
 ``image-without-label`` and ``label-without-image`` (of a label table).
 """
 

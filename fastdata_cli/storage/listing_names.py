@@ -32,11 +32,20 @@ def is_image_name(name: bytes) -> bool:
 
 def is_unwanted(name: bytes) -> bool:
     """Tell whether a file or folder is never part of a set: hidden, or left by some system."""
-    return name.startswith(b".") or name in _JUNK or name.endswith(b".fastdata")
+    return _is_hidden(name) or _is_junk(name)
 
 
 def why_ignored(name: bytes) -> str:
     """Return the note under which a name that is no image's is counted."""
-    if name.startswith(b"._") or name in _JUNK or name.endswith(b".fastdata"):
+    if _is_junk(name):
         return "junk"
-    return "hidden" if name.startswith(b".") else "other-name"
+    return "hidden" if _is_hidden(name) else "other-name"
+
+
+def _is_hidden(name: bytes) -> bool:
+    # Two dots hide nothing on purpose: they come from titles such as "..twice..jpg".
+    return name.startswith(b".") and not name.startswith(b"..")
+
+
+def _is_junk(name: bytes) -> bool:
+    return name in _JUNK or name.startswith(b"._") or name.endswith(b".fastdata")

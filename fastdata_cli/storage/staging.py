@@ -17,7 +17,7 @@ import errno
 import fcntl
 import json
 import os
-import shutil
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +28,7 @@ import numpy as np
 from fastdata_cli.contract import Part, Receipt
 from fastdata_cli.errors import (
     BusyError,
+    DamagedDatasetError,
     DestinationExistsError,
     FastdataError,
     StaleStagingError,
@@ -38,6 +39,8 @@ from fastdata_cli.storage import durable
 from fastdata_cli.storage.table import SampleTable
 
 JOURNAL_VERSION = 1
+
+_LOCK = "lock"
 
 
 def staging_root(destination: Path) -> Path:
@@ -71,13 +74,16 @@ class Staging:
             resumable: False starts afresh even if a journal is there.
         """
         with storage_errors(self.root):
-            self.data.parent.mkdir(exist_ok=True)
-            self._take_lock()
+            while self._lock is None:
+                self._take_lock()
         receipts = self._read_journal(fingerprint)
         with storage_errors(self.root):
-            if receipts is None or not resumable:
-                self._start_journal(fingerprint)
+            if not receipts or not resumable:
+                self._empty()
+                self.data.mkdir()
+                (self.root / "side").mkdir()
                 receipts = []
+            self._write_journal(fingerprint, receipts)
             self._journal = os.open(self.root / "journal.jsonl", os.O_WRONLY | os.O_APPEND)
         return receipts
 
@@ -90,18 +96,28 @@ class Staging:
                 np.savez(file, **table.columns())  # type: ignore[arg-type]
                 durable.sync_file(file.fileno())
             assert self._journal is not None, "begin() comes first"
-            line = json.dumps(asdict(receipt), ensure_ascii=True) + "\n"
-            os.write(self._journal, line.encode())
+            durable.write_all(self._journal, memoryview(_line(asdict(receipt)).encode()))
             durable.sync_file(self._journal)
         return receipt
 
     def table(self, receipts: Sequence[Receipt]) -> SampleTable:
-        """Return the sample table of all parts, in order."""
+        """Return the sample table of all parts, in order.
+
+        Raises:
+            DamagedDatasetError: what was staged is not there any more.
+        """
         tables = []
         for receipt in receipts:
             path = self._side(receipt.part.index)
-            with np.load(path, allow_pickle=False) as columns:
-                tables.append(SampleTable.from_columns(dict(columns), where=str(path)))
+            try:
+                with open(path, "rb") as file, np.load(file, allow_pickle=False) as columns:
+                    tables.append(SampleTable.from_columns(dict(columns), where=str(path)))
+            except (OSError, EOFError, ValueError, zipfile.BadZipFile) as problem:
+                raise DamagedDatasetError(
+                    f"{path}: the sample table of a finished part cannot be read",
+                    hint=f"delete {self.root} and run the command again",
+                    path=str(path),
+                ) from problem
         return SampleTable.concatenate(tables)
 
     def publish(self, items: Sequence[tuple[Path, Path]] | None = None) -> None:
@@ -134,7 +150,11 @@ class Staging:
             os.close(self._journal)
             self._journal = None
         if not keep and self._lock is not None:
-            shutil.rmtree(self.root, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self._empty()
+                # The lock goes last: whoever comes meanwhile finds it held, or finds nothing.
+                (self.root / _LOCK).unlink()
+                self.root.rmdir()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -143,7 +163,8 @@ class Staging:
         return self.root / "side" / f"{index:06d}.npz"
 
     def _take_lock(self) -> None:
-        lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.root.mkdir(exist_ok=True)
+        lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -152,14 +173,17 @@ class Staging:
                 f"another run is writing {self.destination}",
                 hint="wait for it, or choose another destination",
             ) from None
-        self._lock = lock
+        if os.fstat(lock).st_nlink:
+            self._lock = lock
+        else:  # the run that held it removed the place meanwhile: it guards nothing
+            os.close(lock)
 
-    def _read_journal(self, fingerprint: str) -> list[Receipt] | None:
+    def _read_journal(self, fingerprint: str) -> list[Receipt]:
         try:
             lines = (self.root / "journal.jsonl").read_text().splitlines()
             head = json.loads(lines[0])
         except (OSError, ValueError, IndexError):
-            return None
+            return []
         if head.get("fastdata_journal") != JOURNAL_VERSION or head["fingerprint"] != fingerprint:
             self.abort(keep=True)
             raise StaleStagingError(
@@ -169,16 +193,23 @@ class Staging:
             )
         return _contiguous(lines[1:])
 
-    def _start_journal(self, fingerprint: str) -> None:
+    def _empty(self) -> None:
         for entry in list(self.root.iterdir()):
-            if entry.name != "lock":
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        self.data.mkdir()
-        (self.root / "side").mkdir()
+            if entry.name != _LOCK:
+                durable.remove(entry)
+
+    def _write_journal(self, fingerprint: str, receipts: Sequence[Receipt]) -> None:
+        """Write the journal anew: a cut line, or a part that is redone, must not stay in it."""
         head = {"fastdata_journal": JOURNAL_VERSION, "fingerprint": fingerprint}
-        path = self.root / "journal.jsonl"
-        path.write_text(json.dumps(head) + "\n")
-        durable.sync_path(path)
+        fresh = self.root / "journal.new"
+        fresh.write_text(_line(head) + "".join(_line(asdict(receipt)) for receipt in receipts))
+        durable.sync_path(fresh)
+        fresh.replace(self.root / "journal.jsonl")
+        durable.sync_directory(self.root)
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=True) + "\n"
 
 
 def _contiguous(lines: Sequence[str]) -> list[Receipt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from fastdata_cli.keys import KeyTable
 from fastdata_cli.sample import Batch
 
 _NO_METADATA = ""
+
+# What NumPy raises on a header with a flipped bit, and on a shape that no memory holds.
+_NOT_NPY = (ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ def npy_array(data: bytes | memoryview, *, where: str) -> NDArray[Any]:
     """
     try:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError) as problem:
+    except _NOT_NPY as problem:
         raise DamagedDatasetError(f"{where}: not a whole .npy file ({problem})") from problem
     return array
 

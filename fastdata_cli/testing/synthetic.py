@@ -31,7 +31,7 @@ AWKWARD_KEYS = (
     "cat/not-utf8-\udcff\udcfe.jpg",
     "dog/a.jpg",
     "dog/é.jpg",
-    "dog/é.jpg",
+    "dog/e\u0301.jpg",
     "__x__/a.jpg",
     "Ä/" + "long" * 45 + ".jpg",
     "Ä/" + "deep/" * 120 + "1.jpg",
@@ -70,8 +70,11 @@ def samples_for(payload: Payload, count: int = 41) -> list[Sample]:
 
 def schema_for(samples: Sequence[Sample], payload: Payload) -> Schema:
     """Return the schema under which ``samples`` are written."""
-    shape = samples[0].image.shape if payload is Payload.PIXELS else None
-    return Schema(payload=payload, image_shape=shape, class_names=CLASS_NAMES)
+    first = samples[0].image
+    shape = first.shape if payload is Payload.PIXELS else None
+    return Schema(
+        payload=payload, image_shape=shape, dtype=str(first.dtype), class_names=CLASS_NAMES
+    )
 
 
 def manifest_for(samples: Sequence[Sample], payload: Payload, format_name: str) -> Manifest:

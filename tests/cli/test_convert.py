@@ -53,6 +53,8 @@ def test_the_line_of_the_readme(run: Run, mixed_tree: Path, tmp_path: Path) -> N
     assert list(group.attrs["class_names"]) == ["class0", "class1", "class2"]  # type: ignore[arg-type]
 
 
+# webdataset leaves its files to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_every_format_opens_in_its_plain_library(run: Run, tree: Path, tmp_path: Path) -> None:
     for name in FORMATS.values():
         run("convert", tree, tmp_path / name)

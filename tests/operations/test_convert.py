@@ -1,0 +1,187 @@
+"""The engine behind convert: memory of interruptions, order, decisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from fastdata_cli import registry
+from fastdata_cli.contract import Part, Receipt, Writer
+from fastdata_cli.errors import StaleStagingError, StorageError, UnsupportedError
+from fastdata_cli.operations.convert import convert
+from fastdata_cli.operations.events import Silent
+from fastdata_cli.operations.plan import Plan, make_plan
+from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
+from fastdata_cli.operations.source import open_source
+from fastdata_cli.sample import Batch, Payload, Sample
+from fastdata_cli.storage.staging import staging_root
+from fastdata_cli.testing import write_dataset
+from tests.conftest import jpeg, make_tree
+
+
+class Notices(Silent):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def plan_for(source: Path, path: Path, said: Silent | None = None, **options: Any) -> Plan:
+    row = registry.for_destination(path, options.pop("to", None))
+    names = {spec.name for spec in row.write_options.specs()}
+    write = {name: options.pop(name) for name in list(options) if name in names}
+    return make_plan(
+        open_source(str(source), SourceOptions()),
+        path,
+        row,
+        ConvertOptions(**options),
+        row.write_options(**write),
+        said or Silent(),
+    )
+
+
+def test_one_size_is_kept_and_mixed_sizes_are_announced(
+    tree: Path, mixed_tree: Path, tmp_path: Path
+) -> None:
+    said = Notices()
+    assert plan_for(tree, tmp_path / "o.raw", said).schema.image_shape == (40, 48, 3)
+    assert said.lines == []
+    assert plan_for(mixed_tree, tmp_path / "o.raw", said).schema.image_shape == (224, 224, 3)
+    assert len(said.lines) == 1
+    assert "--size" in said.lines[0]
+    assert "--payload encoded" in said.lines[0]
+
+
+def test_unreadable_headers_do_not_vote(tree: Path, tmp_path: Path) -> None:
+    (tree / "class0" / "0000.jpg").write_bytes(b"")
+    (tree / "class0" / "zeros.jpg").write_bytes(bytes(100))
+    assert plan_for(tree, tmp_path / "o.raw").schema.image_shape == (40, 48, 3)
+
+
+def test_pixels_match_an_independent_decode(tree: Path, tmp_path: Path) -> None:
+    convert(plan_for(tree, tmp_path / "o.raw"))
+    reader = registry.open_reader(tmp_path / "o.raw")
+    for index in range(len(reader)):
+        sample = reader.read(index)
+        truth = cv2.imread(str(tree / sample.key), cv2.IMREAD_COLOR_RGB)
+        assert np.array_equal(sample.image, truth)
+
+
+def test_a_pixel_source_stays_pixels_and_can_become_files(tree: Path, tmp_path: Path) -> None:
+    convert(plan_for(tree, tmp_path / "a.raw"))
+    convert(plan_for(tmp_path / "a.raw", tmp_path / "b.tar"))
+    packed = registry.open_reader(tmp_path / "b.tar")
+    assert packed.schema.payload is Payload.PIXELS
+    convert(plan_for(tmp_path / "a.raw", tmp_path / "c.lmdb", payload="encoded"))
+    files = registry.open_reader(tmp_path / "c.lmdb")
+    raw = registry.open_reader(tmp_path / "a.raw")
+    for index in range(len(raw)):
+        decoded = cv2.imdecode(files.read(index).image, cv2.IMREAD_COLOR_RGB)
+        assert np.array_equal(decoded, raw.read(index).image)
+        assert np.array_equal(packed.read(index).image, raw.read(index).image)
+    convert(plan_for(tmp_path / "a.raw", tmp_path / "pngs", to="tree"))
+    assert (tmp_path / "pngs" / "class0" / "0000.png").exists()
+
+
+def test_what_cannot_be_encoded_is_refused_before_work(tmp_path: Path) -> None:
+    images = [np.zeros((4, 5, 1), np.float32)] * 3
+    samples = [Sample(f"{i}.png", image) for i, image in enumerate(images)]
+    raw = registry.get("raw")
+    write_dataset(raw, tmp_path / "floats.raw", samples, Payload.PIXELS)
+    for options in ({"payload": "encoded"}, {"size": "3"}):
+        with pytest.raises(UnsupportedError, match="float32"):
+            plan_for(tmp_path / "floats.raw", tmp_path / "o.zarr", **options)
+    convert(plan_for(tmp_path / "floats.raw", tmp_path / "o.zarr"))
+    assert registry.open_reader(tmp_path / "o.zarr").schema.dtype == "float32"
+
+
+class FailsAt:
+    """A writer that breaks at one part, as a full disk does; all else is the real one's."""
+
+    def __init__(self, writer: Writer, part: int) -> None:
+        self.writer, self.part, self.limits = writer, part, writer.limits
+        self.begin, self.publish, self.abort = writer.begin, writer.publish, writer.abort
+
+    def write_part(self, part: Part, batch: Batch) -> Receipt:
+        if part.index == self.part:
+            raise StorageError("no space left on the device")
+        return self.writer.write_part(part, batch)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_broken_run_continues_to_the_same_bytes(tmp_path: Path, jobs: int) -> None:
+    source = make_tree(tmp_path / "images", 40)
+    (source / "class0" / "0003.jpg").write_bytes(b"")
+    (source / "class2" / "0038.jpg").write_bytes(b"")
+    whole, broken = tmp_path / "whole.zarr", tmp_path / "broken.zarr"
+    convert(plan_for(source, whole, chunk=5))
+    plan = plan_for(source, broken, chunk=5)
+    real = plan.format.open_writer
+    assert real is not None
+    limited = replace(
+        plan.format, open_writer=lambda target, options: FailsAt(_small(real(target, options)), 3)
+    )
+    with pytest.raises(StorageError):
+        convert(replace(plan, format=limited), jobs=jobs)
+    assert staging_root(broken).exists()
+    assert not broken.exists()
+    said = Notices()
+    continued = replace(
+        plan.format, open_writer=lambda target, options: _small(real(target, options))
+    )
+    report = convert(replace(plan, format=continued), jobs=jobs, listener=said)
+    assert report.samples == 38
+    assert report.rejects == {"empty": 2}
+    assert report.resumed_samples >= 5
+    assert "continuing" in said.lines[0]
+    assert not staging_root(broken).exists()
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert files == sorted(p.relative_to(broken) for p in broken.rglob("*") if p.is_file())
+    for name in files:
+        if name.name != "zarr.json" or name.parent.name:
+            assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+
+
+def _small(writer: Writer) -> Writer:
+    writer.limits = replace(writer.limits, samples=5)
+    return writer
+
+
+def test_another_command_does_not_mix_in(tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "images", 40)
+    path = tmp_path / "o.zarr"
+    plan = plan_for(source, path, chunk=5)
+    real = plan.format.open_writer
+    assert real is not None
+    limited = replace(
+        plan.format, open_writer=lambda target, options: FailsAt(_small(real(target, options)), 2)
+    )
+    with pytest.raises(StorageError):
+        convert(replace(plan, format=limited))
+    with pytest.raises(StaleStagingError):
+        convert(plan_for(source, path, chunk=4))
+    (source / "class0" / "new.jpg").write_bytes(jpeg(40, 48, 1))
+    with pytest.raises(StaleStagingError):
+        convert(plan_for(source, path, chunk=5))
+
+
+def test_limit_and_order(tree: Path, tmp_path: Path) -> None:
+    report = convert(plan_for(tree, tmp_path / "o.lmdb", limit=7))
+    assert report.samples == 7
+    keys = list(registry.open_reader(tmp_path / "o.lmdb").keys())
+    assert keys == list(registry.open_reader(tree).keys())[:7]
+
+
+def test_size_mismatch_is_a_reject(tree: Path, tmp_path: Path) -> None:
+    plan = plan_for(tree, tmp_path / "o.raw")
+    (tree / "class0" / "0000.jpg").write_bytes(jpeg(41, 48, 0))
+    report = convert(plan)
+    assert report.rejects == {"size-mismatch": 1}
