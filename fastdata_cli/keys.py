@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|%(?=[0-9A-Fa-f]{2})",
-)
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNSAFE = re.compile(_INVISIBLE.pattern + "|%(?=[0-9A-Fa-f]{2})")
 
 
 def to_text(key: str, *, also: re.Pattern[str] | None = None) -> str:
@@ -39,6 +38,11 @@ def from_text(text: str) -> str:
     if "%" not in text:
         return text
     return from_bytes(_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), to_bytes(text)))
+
+
+def printable(text: str) -> str:
+    """Return any text, a path say, with what a terminal would obey or refuse as ``%XX``."""
+    return text if text.isprintable() else _INVISIBLE.sub(_escape, text)
 
 
 def to_bytes(key: str) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -113,7 +114,7 @@ def recognise(path: Path) -> Format:
     for candidate in formats:
         if candidate.recognises(path):
             return candidate
-    if not path.exists() and not path.is_symlink():
+    if not os.path.lexists(path):
         raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
     claimed = by_suffix(path)
     if claimed is not None:
@@ -168,7 +169,7 @@ def _load(point: EntryPoint) -> Format | None:
     load: Callable[[], object] = point.load
     try:
         row = load()
-    except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may fail in any way, and hurts only itself
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - it hurts only itself
         _warn(point, f"{type(problem).__name__}: {problem}")
         return None
     if not isinstance(row, Format):

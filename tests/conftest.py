@@ -8,11 +8,16 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner, Result
 
 from fastdata_cli.cli.main import build_app
 
 Run = Callable[..., Result]
+
+# A busy machine is no reason to fail.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def jpeg(height: int, width: int, seed: int) -> bytes:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError
+from fastdata_cli.keys import printable
 
 _SIGPIPE_EXIT = 141
 
@@ -37,7 +38,7 @@ def data() -> Console:
 
 def say(text: str, *, style: str = "") -> None:
     """Print one line to stderr, without markup."""
-    talk().print(Text(text, style=style), soft_wrap=True)
+    talk().print(Text(printable(text), style=style), soft_wrap=True)
 
 
 def reports_errors(function: Callable[..., None]) -> Callable[..., None]:

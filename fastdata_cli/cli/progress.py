@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.text import Text
 
 from fastdata_cli.cli.output import say, talk
+from fastdata_cli.keys import printable
 
 
 class Talk:
@@ -62,7 +63,7 @@ class Talk:
         if self._quiet:
             return
         if self._bar is not None:
-            self._bar.console.print(Text(text, style="cyan"), soft_wrap=True)
+            self._bar.console.print(Text(printable(text), style="cyan"), soft_wrap=True)
         else:
             say(text)
 

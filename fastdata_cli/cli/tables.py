@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fastdata_cli.keys import to_text
+from fastdata_cli.keys import printable, to_text
 from fastdata_cli.sample import Reject
 from fastdata_cli.timing.stages import Stage
 
@@ -22,7 +22,8 @@ def facts_table(title: str, facts: Iterable[tuple[str, Any]]) -> RenderableType:
     table.add_column(overflow="fold")
     for name, value in facts:
         if value not in (None, "", (), {}):
-            table.add_row(Text(name), Text(str(value)))
+            lines = map(printable, str(value).split("\n"))
+            table.add_row(Text(name), Text("\n".join(lines)))
     return _titled(title, table)
 
 

@@ -94,7 +94,14 @@ class IndexedReader(ABC, Generic[H]):
         """Return one sample."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)} in {self.path}")
-        return self.read_many([index % len(self)]).sample(0)
+        position = index % len(self)
+        try:
+            return self.read_many([position]).sample(0)
+        except BadSampleError as problem:
+            if problem.key:
+                raise
+            key = self._table.get().keys[position]
+            raise BadSampleError(key=key, reason=problem.reason, detail=problem.detail) from problem
 
     def read_many(
         self, indices: Sequence[int] | NDArray[np.int64], out: NDArray[Any] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
+from fastdata_cli.formats.foreign import CLASSES_ATTRIBUTES, KEY_NAMES, LABEL_NAMES
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
 MANIFEST_NAME = "fastdata"
-_LABEL_NAMES = ("labels", "label", "targets", "y")
 _ROW_COLUMNS = ("labels", "keys", "checksums", "metadata", "begin", "length")
 
 
@@ -43,14 +43,21 @@ def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schem
         NotADatasetError: there is no image array.
         DamagedDatasetError: the parts contradict each other.
     """
-    if MANIFEST_NAME in file and array is None:
-        return _own(file, path)
+    if MANIFEST_NAME in file:
+        where = f"{path}: /{MANIFEST_NAME}"
+        manifest = Manifest.from_json(file[MANIFEST_NAME][()], where=where)
+        if array is None or array.strip("/") == manifest.layout.get("array"):
+            return _own(file, path, manifest)
+    elif array is None and {"labels", "keys", "checksums"} <= file.keys():
+        raise DamagedDatasetError(
+            f"{path}: /{MANIFEST_NAME}, the manifest, is missing",
+            hint="--array images reads it without",
+            path=str(path),
+        )
     return _foreign(file, path, array)
 
 
-def _own(file: Any, path: Path) -> tuple[Layout, Schema, Manifest]:
-    text = file[MANIFEST_NAME][()]
-    manifest = Manifest.from_json(text, where=f"{path}: {MANIFEST_NAME}")
+def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Manifest]:
     schema = manifest.schema
     encoded = schema.payload is Payload.ENCODED
     array = "data" if encoded else "images"
@@ -75,31 +82,36 @@ def _own(file: Any, path: Path) -> tuple[Layout, Schema, Manifest]:
 
 
 def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, None]:
-    found = _chosen(file, path, array) if array is not None else _only_candidate(file, path)
-    group = found.parent
-    count = len(found)
+    found = _only_candidate(file, path) if array is None else _chosen(file, path, array)
+    count, ragged = len(found), _is_ragged(found)
     columns: dict[str, str] = {}
-    class_names: tuple[str, ...] = ()
-    for name in _LABEL_NAMES:
-        labels = group.get(name)
-        if _is_dataset(labels) and labels.dtype.kind in "iu" and labels.size == len(labels):
-            _check_rows(path, count, len(labels), "labels")
-            columns["labels"] = labels.name
-            class_names = _class_names(labels)
-            break
-    keys = group.get("keys")
-    if _is_dataset(keys) and _is_text(keys) and keys.shape == (count,):
+    labels = _column(found.parent, LABEL_NAMES, _is_labels)
+    if labels is not None:
+        columns["labels"] = labels.name
+        if len(labels) != count:
+            raise DamagedDatasetError(
+                f"{path}: {count} images, {len(labels)} labels",
+                path=str(path),
+                expected=count,
+                found=len(labels),
+            )
+    keys = _column(found.parent, KEY_NAMES, _is_text)
+    if keys is not None and len(keys) == count:
         columns["keys"] = keys.name
-    ragged = _is_ragged(found)
-    shape = (*found.shape[1:], 1)[:3]
     schema = Schema(
         payload=Payload.ENCODED if ragged else Payload.PIXELS,
         num_samples=count,
-        image_shape=None if ragged else shape,
+        image_shape=None if ragged else (*found.shape[1:], 1)[:3],
         dtype="uint8" if ragged else found.dtype.name,
-        class_names=class_names,
+        class_names=_class_names(labels, found, found.parent, file),
     )
     return Layout(found.name, columns, ragged), schema, None
+
+
+def _column(group: Any, names: Sequence[str], fits: Callable[[Any], bool]) -> Any:
+    """Return the first of these datasets of a group that fits, or None."""
+    candidates = (group.get(name) for name in names)
+    return next((item for item in candidates if _is_dataset(item) and fits(item)), None)
 
 
 def _chosen(file: Any, path: Path, array: str) -> Any:
@@ -159,15 +171,15 @@ def _is_dataset(item: Any) -> bool:
 
 def _is_images(dataset: Any) -> bool:
     """Numbers, N×H×W×C or N×H×W: whatever order, depth or dtype they may have."""
-    return dataset.dtype.kind in "uif" and dataset.ndim in (3, 4) and dataset.size > 0
+    if dataset.dtype.kind not in "uif" or dataset.size == 0:
+        return False
+    # An H×W×3 array is one picture, not H pictures that are three pixels wide.
+    return dataset.ndim == 4 or (dataset.ndim == 3 and dataset.shape[-1] > 4)
 
 
 def _is_plainly_images(dataset: Any) -> bool:
-    if dataset.dtype.kind != "u" or dataset.dtype.itemsize > 2:
-        return False
-    channels = dataset.shape[-1]
-    # An H×W×3 array is one picture, not H pictures that are three pixels wide.
-    return channels in (1, 3, 4) if dataset.ndim == 4 else channels > 4
+    eight_or_sixteen_bits = dataset.dtype.kind == "u" and dataset.dtype.itemsize <= 2
+    return bool(eight_or_sixteen_bits and (dataset.ndim == 3 or dataset.shape[-1] in (1, 3, 4)))
 
 
 def _is_ragged(dataset: Any) -> bool:
@@ -180,21 +192,23 @@ def _is_ragged(dataset: Any) -> bool:
 def _is_text(dataset: Any) -> bool:
     import h5py
 
-    return h5py.check_string_dtype(dataset.dtype) is not None
+    return h5py.check_string_dtype(dataset.dtype) is not None and dataset.ndim == 1
 
 
-def _class_names(labels: Any) -> tuple[str, ...]:
-    names = labels.attrs.get("class_names")
-    if not isinstance(names, np.ndarray) or names.ndim != 1:
-        return ()
-    decoded = (
-        name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names
-    )
-    return tuple(str(name) for name in decoded)
+def _is_labels(dataset: Any) -> bool:
+    whole_numbers = dataset.dtype.kind in "iu" and dataset.ndim in (1, 2)
+    return bool(whole_numbers and dataset.size == len(dataset))
 
 
-def _check_rows(path: Path, images: int, rows: int, what: str) -> None:
-    if images != rows:
-        raise DamagedDatasetError(
-            f"{path}: {images} images, {rows} {what}", path=str(path), expected=images, found=rows
-        )
+def _class_names(*carriers: Any) -> tuple[str, ...]:
+    """Return the names from the first attribute that lists some."""
+    for carrier in carriers:
+        for attribute in CLASSES_ATTRIBUTES if carrier is not None else ():
+            values = carrier.attrs.get(attribute)
+            if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "OSU":
+                return tuple(map(_text, values.tolist()))
+    return ()
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

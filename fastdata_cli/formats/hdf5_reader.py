@@ -29,7 +29,9 @@ from fastdata_cli.storage.table import SampleTable
 class Hdf5ReadOptions(Options):
     """Which of the arrays of a file is read."""
 
-    array: str | None = option(None, "path of the image array inside the store")
+    array: str | None = option(
+        None, "path of the image array inside the store; without it, found by shape and dtype"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,17 @@ class Hdf5Reader(IndexedReader[_Opened]):
         handle.rows.fetch(handle.begins[indices], lengths, arena)
         return Images(arena, offsets)
 
+    def head(self, index: int, size: int) -> NDArray[np.uint8]:
+        """Return the first bytes of one encoded image, and read no more of it."""
+        handle = self._handle.get()
+        if handle.begins is None or handle.lengths is None or handle.rows is None:
+            return super().head(index, size)
+        chosen = self._checked([index])
+        count = np.minimum(handle.lengths[chosen], size)
+        start = np.empty(int(count[0]), np.uint8)
+        handle.rows.fetch(handle.begins[chosen], count, start)
+        return start
+
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut into nearly equal spans, at chunk borders where chunks are whole samples."""
         chunk = self._chunk or 1
@@ -131,13 +144,14 @@ class Hdf5Reader(IndexedReader[_Opened]):
 
     def describe(self) -> Mapping[str, Any]:
         """Return where the images lie and how they are stored."""
-        libver = self.manifest.layout.get("libver") if self.manifest else None
-        return {
+        ranges = self.schema.payload is Payload.ENCODED and not self._layout.ragged
+        facts = {
             "array": self._layout.array,
-            "chunk": self._chunk,
+            "chunk_bytes" if ranges else "chunk": self._chunk,
             **self._filters,
-            **({"libver": libver} if libver else {}),
+            "libver": self.manifest.layout.get("libver") if self.manifest else None,
         }
+        return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _fetch_ragged(dataset: Any, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:

@@ -68,11 +68,7 @@ def _open_reader(path: Path, options: Options) -> Reader:
     data = data_path(path)
     if not data.is_file():
         raise DamagedDatasetError(f"{data} is missing", path=str(data))
-    file = DataFile(data)
-    try:
-        ours = file.find(MANIFEST) is not None
-    finally:
-        file.close()
+    ours = DataFile(data).find(MANIFEST) is not None
     return LmdbReader(path, options) if ours else ForeignLmdbReader(path, options)
 
 

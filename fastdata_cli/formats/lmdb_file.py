@@ -66,7 +66,7 @@ class Meta:
 
 
 class DataFile:
-    """One open LMDB data file, in the state of its last commit.
+    """An LMDB data file in the state of its last commit; it is closed with its last view.
 
     Reading takes no lock: a writer that is at work may reuse the pages of this state.
 
@@ -80,23 +80,18 @@ class DataFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as problem:
             raise _damaged(path, f"cannot be opened: {problem.strerror}") from problem
         try:
-            self.meta, self.layout = self._read_meta()
-        except BaseException:
-            self.close()
-            raise
-        self._map = mmap.mmap(self._descriptor, self.layout.size, prot=mmap.PROT_READ)
+            self.meta, self.layout = _read_meta(path, descriptor)
+            self._map = mmap.mmap(descriptor, self.layout.size, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
         # Images are read whole from anywhere: what lies behind one is of no use.
         self._map.madvise(mmap.MADV_RANDOM)
         self.data: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         """The mapped file; extents are ranges of it."""
-
-    def close(self) -> None:
-        """Close the file; the map goes with its last view."""
-        os.close(self._descriptor)
 
     def page(self, number: int) -> Page:
         """Read one page of a tree.
@@ -153,43 +148,47 @@ class DataFile:
     def expect(self, extents: Iterable[Extent]) -> None:
         """Have the system fetch values that will be read now."""
         # A smaller one lies in the page of the tree that has just been read.
-        least, descriptor = self.layout.page_size // 2, self._descriptor
+        least, advise = self.layout.page_size // 2, self._map.madvise
         for begin, length in extents:
             if length > least:
-                os.posix_fadvise(descriptor, begin, length, os.POSIX_FADV_WILLNEED)
+                ahead = begin % mmap.PAGESIZE
+                advise(mmap.MADV_WILLNEED, begin - ahead, length + ahead)
 
-    def _read_meta(self) -> tuple[Meta, Layout]:
-        head = os.pread(self._descriptor, HEAD_BYTES, 0)
-        version = version_of(head)
-        if version is None:
-            found = "its first page is no meta page" if head else "it is empty"
-            raise _damaged(self.path, f"not an LMDB data file of this machine's kind: {found}")
-        # The first meta page says how large pages are; the one that was committed last counts.
-        first = self._meta_at(version.header, version)
-        size = first.page_size
-        if size & (size - 1) or not 256 <= size <= 1 << 16:
-            raise _damaged(self.path, f"its page size is {size}")
-        second = self._meta_at(size + version.header, version)
-        meta = max(first, second, key=lambda meta: meta.commit)
-        layout = Layout(self.path, version, size, meta.last_page + 1)
-        depth = meta.tree.depth
-        if depth > _MAX_DEPTH or (depth == 0) != (meta.tree.root == _NO_PAGE):
-            raise _damaged(self.path, f"its tree has a depth of {depth}")
-        real = os.fstat(self._descriptor).st_size
-        if real < layout.size:
-            detail = f"{real} bytes, and {layout.size} are expected: it was cut short"
-            raise _damaged(self.path, detail, expected=layout.size, found=real)
-        return meta, layout
 
-    def _meta_at(self, begin: int, version: Version) -> Meta:
-        data = os.pread(self._descriptor, _META.size, begin)
-        if len(data) != _META.size:
-            raise _damaged(self.path, f"{begin + len(data)} bytes: it was cut short")
-        record = _META.unpack(data)
-        meta = Meta(record[1], record[3], record[4], Tree(*record[13:20]), *record[20:])
-        if not data.startswith(_MAGIC) or meta.version != version.number:
-            raise _damaged(self.path, "a meta page is damaged, or of an unknown version")
-        return meta
+def _read_meta(path: Path, descriptor: int) -> tuple[Meta, Layout]:
+    head = os.pread(descriptor, HEAD_BYTES, 0)
+    version = version_of(head)
+    if version is None:
+        found = "its first page is no meta page" if head else "it is empty"
+        raise _damaged(path, f"not an LMDB data file of this machine's kind: {found}")
+    # The first meta page says how large pages are; the one that was committed last counts.
+    first = _meta_at(path, descriptor, 0, version)
+    size = first.page_size
+    if size & (size - 1) or not 256 <= size <= 1 << 16:
+        raise _damaged(path, f"its page size is {size}")
+    second = _meta_at(path, descriptor, size, version)
+    meta = max(first, second, key=lambda meta: meta.commit)
+    depth = meta.tree.depth
+    if depth > _MAX_DEPTH or (depth == 0) != (meta.tree.root == _NO_PAGE):
+        raise _damaged(path, f"its tree has a depth of {depth}")
+    layout = Layout(path, version, size, meta.last_page + 1)
+    real = os.fstat(descriptor).st_size
+    if real < layout.size:
+        detail = f"{real} bytes, and {layout.size} are expected: it was cut short"
+        raise _damaged(path, detail, expected=layout.size, found=real)
+    return meta, layout
+
+
+def _meta_at(path: Path, descriptor: int, page: int, version: Version) -> Meta:
+    """Read the meta page that begins at byte ``page``."""
+    data = os.pread(descriptor, _META.size, page + version.header)
+    if len(data) != _META.size:
+        raise _damaged(path, f"{os.fstat(descriptor).st_size} bytes: it was cut short")
+    record = _META.unpack(data)
+    meta = Meta(record[1], record[3], record[4], Tree(*record[13:20]), *record[20:])
+    if not data.startswith(_MAGIC) or meta.version != version.number:
+        raise _damaged(path, "a meta page is damaged, or of an unknown version")
+    return meta
 
 
 def version_of(head: bytes) -> Version | None:

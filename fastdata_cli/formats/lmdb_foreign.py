@@ -28,10 +28,10 @@ from fastdata_cli.formats.lmdb_page import Extent, Page
 from fastdata_cli.formats.lmdb_reader import describe
 from fastdata_cli.formats.lmdb_records import MANIFEST, OUR_KEYS, data_path
 from fastdata_cli.formats.lmdb_values import ValueReader
-from fastdata_cli.imaging.probe import probe
+from fastdata_cli.imaging.check import check
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.keys import KeyTable, from_bytes
-from fastdata_cli.sample import UNLABELLED, Payload, Schema
+from fastdata_cli.sample import UNLABELLED, Payload, Reject, Schema
 from fastdata_cli.storage.table import SampleTable
 
 _LOOKED_AT = 20_000
@@ -67,29 +67,25 @@ class ForeignLmdbReader(ValueReader):
     """Reads the records whose values are image files."""
 
     def _start(self) -> None:
-        with_records = _Records()
         file = DataFile(data_path(self.path))
-        try:
-            if file.meta.tree.has_duplicates:
-                raise UnsupportedError(f"{file.path}: its keys have several values each")
-            for leaf in file.leaves():
-                with_records.add(file, leaf)
-            self._commit, self._facts = file.meta.commit, describe(file)
-        finally:
-            file.close()
-        _require_whole(with_records, file)
-        self._keys, self._extents = with_records.in_order()
+        if file.meta.tree.has_duplicates:
+            raise UnsupportedError(f"{file.path}: its keys have several values each", hint=_HINT)
+        records = _Records()
+        for leaf in file.leaves():
+            records.add(file, leaf)
+        _require_whole(records, file)
+        self._commit, self._facts = file.meta.commit, describe(file)
+        self._keys, self._extents = records.in_order()
         longest = int(self._extents[:, 1].max())
         self.schema = Schema(
             payload=Payload.ENCODED, num_samples=len(self._keys), max_image_bytes=longest
         )
-        ignored = sum(count for kind, count in with_records.kinds.items() if kind != _IMAGE)
+        ignored = sum(count for kind, count in records.kinds.items() if kind != _IMAGE)
         self.notes = {"ignored-record": ignored} if ignored else {}
 
     def _open(self) -> KnownValues:
         file = DataFile(data_path(self.path))
         if file.meta.commit != self._commit:
-            file.close()
             raise DamagedDatasetError(f"{file.path}: has changed since it was opened")
         return KnownValues(file, self._extents)
 
@@ -102,12 +98,15 @@ class ForeignLmdbReader(ValueReader):
         return {**self._facts, "ignored_records": self.notes.get("ignored-record", 0)}
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Read every image of the span, and its header: there are no checksums."""
-        for index in range(len(self)) if span is None else span:
+        """Judge the structure of every image of the span: there are no checksums."""
+        where = range(len(self)) if span is None else span
+        for index, found in zip(where, self.scan(where), strict=True):
             try:
-                probe(self.read(index).image.data)
+                if isinstance(found, Reject):
+                    raise BadSampleError(reason=found.reason, detail=found.detail)
+                check(found.image.data)
             except BadSampleError as problem:
-                yield Finding(index, self._keys[index], problem.reason, problem.detail)
+                yield Finding(index, found.key, problem.reason, problem.detail)
 
 
 class _Records:

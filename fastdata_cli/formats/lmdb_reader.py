@@ -55,8 +55,8 @@ class NumberedValues:
     def _expected(self, numbers: NDArray[np.int64]) -> list[int]:
         """Return the different pages, which the system is fetching already."""
         different: list[int] = np.unique(numbers).tolist()
-        size = self.file.layout.page_size
-        self.file.expect(Extent(number * size, size) for number in different)
+        size, pages = self.file.layout.page_size, self.file.layout.pages
+        self.file.expect(Extent(each * size, size) for each in different if each < pages)
         return different
 
 
@@ -77,14 +77,11 @@ class LmdbReader(ValueReader):
     def _start(self) -> None:
         path = data_path(self.path)
         file = DataFile(path)
-        try:
-            text = file.get(MANIFEST)
-            if text is None:
-                raise DamagedDatasetError(f"{path}: the record {MANIFEST.decode()} is missing")
-            manifest = Manifest.from_json(text, where=str(path))
-            self._facts = describe(file)
-        finally:
-            file.close()
+        text = file.get(MANIFEST)
+        if text is None:
+            raise DamagedDatasetError(f"{path}: the record {MANIFEST.decode()} is missing")
+        manifest = Manifest.from_json(text, where=str(path))
+        self._facts = describe(file)
         self.manifest, self.schema = manifest, manifest.schema
         self._columns: Mapping[str, Any] = manifest.layout.get("columns", {})
         expected, found = manifest.layout.get("entries"), self._facts["entries"]

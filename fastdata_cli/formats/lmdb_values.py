@@ -34,7 +34,7 @@ class ValueReader(IndexedReader[Located]):
     """A reader whose images are values of an LMDB file."""
 
     def _close(self, handle: Located) -> None:
-        handle.file.close()
+        """Nothing to do: the file is closed with its last view."""
 
     def _fetch(
         self, handle: Located, indices: NDArray[np.int64], out: NDArray[Any] | None

@@ -117,7 +117,7 @@ class LmdbWriter(StagedWriter):
             raise
         except lmdb.Error as problem:
             code = getattr(problem, "code", 0)
-            if code == errno.EIO:
+            if code in (0, errno.EIO):
                 _write_beyond(self._data)
             reason = os.strerror(code) if code > 0 else str(problem)
             raise OSError(max(code, 0) or errno.EIO, reason, str(self._data)) from problem

@@ -70,9 +70,12 @@ class RawReader(IndexedReader[_Mapped]):
     def _open(self) -> _Mapped:
         path = self.path / "data.raw"
         if self.schema.payload is Payload.ENCODED:
-            return _Mapped(
-                _map(path, "uint8", (-1,)), self._column("begin"), self._column("length")
-            )
+            data = _map(path, "uint8", (-1,))
+            begins, lengths = self._column("begin"), self._column("length")
+            ends = begins + lengths
+            if len(ends) and (min(begins.min(), lengths.min()) < 0 or ends.max() > len(data)):
+                raise DamagedDatasetError(f"{path}: begin.npy and length.npy point outside of it")
+            return _Mapped(data, begins, lengths)
         assert self.schema.image_shape is not None
         return _Mapped(_map(path, self.schema.dtype, (len(self), *self.schema.image_shape)))
 
@@ -213,7 +216,7 @@ def _bytes_of(path: Path) -> NDArray[np.uint8]:
 
 
 def _recognises(path: Path) -> bool:
-    return (path / "meta.json").is_file() and (path / "data.raw").is_file()
+    return os.path.isfile(path / "meta.json") and os.path.isfile(path / "data.raw")
 
 
 def _open_reader(path: Path, options: Options) -> Reader:

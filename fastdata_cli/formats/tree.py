@@ -217,7 +217,7 @@ def _with_sidecar(
         found = labels.apply(sidecar.table.keys, classes)
         numbers, names, notes = found.labels, found.class_names, found.notes
     elif classes is not None:
-        numbers, names = number_classes(numbers, names, classes)
+        numbers, names = number_classes(numbers, names or classes, classes)
     there = list_tree(path).files
     unknown = np.flatnonzero(~np.isin(digests(there), digests(sidecar.names)))
     surplus = KeyTable.from_keys(there.take(unknown))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
-from fastdata_cli.errors import DestinationExistsError, UnsupportedError
+from fastdata_cli.errors import DamagedDatasetError, DestinationExistsError, UnsupportedError
 from fastdata_cli.formats import tree_sidecar
 from fastdata_cli.formats.base import StagedWriter, manifest_text
 from fastdata_cli.formats.tree_names import default_name, file_names
@@ -61,6 +61,11 @@ class TreeWriter(StagedWriter):
         self.staging.item.mkdir()
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
+        if not self.staging.item.is_dir():
+            raise DamagedDatasetError(
+                f"{self.staging.item} is not there any more",
+                hint=f"delete {self.staging.root} and run the command again",
+            )
         known = digests(self._names(self.staging.table(receipts).keys, receipts))
         for folder, _, files in os.walk(os.fsencode(self.staging.item), topdown=False):
             below = folder.removeprefix(self._folder.rstrip(b"/")).lstrip(b"/")
@@ -103,6 +108,9 @@ class TreeWriter(StagedWriter):
             return False
         try:
             durable.write_all(descriptor, image.data)
+        except BaseException:
+            os.unlink(path)
+            raise
         finally:
             os.close(descriptor)
         return True

@@ -64,8 +64,13 @@ class WebDatasetReader(IndexedReader[_Places]):
                 f"{self.path}: the shards hold {len(begins)} samples, and {len(self)} are expected"
             )
         counts = np.asarray(self._source.counts, np.int64)
-        maps = ShardMaps(self._source.shards.paths)
-        return _Places(maps, np.cumsum(counts) - counts, begins, lengths)
+        starts = np.cumsum(counts) - counts
+        ends = begins + lengths
+        reaches = [
+            int(ends[start : start + count].max(initial=0))
+            for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+        ]
+        return _Places(ShardMaps(self._source.shards.paths, reaches), starts, begins, lengths)
 
     def _close(self, handle: _Places) -> None:
         handle.maps.get.cache_clear()
@@ -119,7 +124,7 @@ class WebDatasetReader(IndexedReader[_Places]):
         span = range(len(self)) if span is None else span
         if self.manifest is not None:
             yield from super().verify(span)
-        yield from self._source.findings(span)
+        yield from self._source.findings(span, self._handle.get().maps)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the shards, their sizes and what is odd about them."""

@@ -32,14 +32,29 @@ _MOST_MAPS = 256
 
 
 class ShardMaps:
-    """The mapped shards of one process, the least recently used ones let go."""
+    """The mapped shards of one process, the least recently used ones let go.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    Args:
+        paths: of the shards.
+        reaches: how many bytes of each are going to be read.
+    """
+
+    def __init__(self, paths: Sequence[Path], reaches: Sequence[int]) -> None:
         self.paths = paths
+        self.reaches = reaches
         self.get = lru_cache(_MOST_MAPS)(self._map)
 
     def _map(self, shard: int) -> NDArray[np.uint8]:
-        return np.frombuffer(map_file(self.paths[shard]), np.uint8)
+        data = np.frombuffer(map_file(self.paths[shard]), np.uint8)
+        if len(data) < self.reaches[shard]:
+            raise DamagedDatasetError(
+                f"{self.paths[shard]}: {len(data)} bytes, and its samples reach to "
+                f"{self.reaches[shard]}",
+                hint="it was cut after it was opened",
+                expected=self.reaches[shard],
+                found=len(data),
+            )
+        return data
 
     def content(self, shard: int, begin: int, size: int) -> bytes:
         """Return some bytes of a shard."""
@@ -65,7 +80,7 @@ class Source(Protocol):
         """Return the sample table."""
         ...
 
-    def findings(self, span: range) -> Iterator[Finding]:
+    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
         """Yield what is wrong beside the images, for samples of the span."""
         ...
 
@@ -117,7 +132,7 @@ class OwnSource:
         """Return the joined tables of the shards."""
         return SampleTable.concatenate([shard.table() for shard in self._opened()])
 
-    def findings(self, span: range) -> Iterator[Finding]:
+    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
         """Check the members of every shard whose first sample is in the span."""
         first = 0
         for shard, count in zip(self._opened(), self.counts, strict=True):
@@ -130,11 +145,8 @@ class OwnSource:
         remarks = list(self.shards.remarks)
         if self.notes and not remarks:
             remarks = [f"{self.notes['missing-shard']} shards of the set are missing"]
-        return {
-            "tar": "ustar, pax where a name needs it",
-            "index": "in the tars",
-            "notes": remarks,
-        }
+        layout = {"tar": "ustar, pax where a name needs it", "index": "in the tars"}
+        return {**layout, "notes": remarks} if remarks else layout
 
     def _opened(self) -> Iterator[OwnShard]:
         entries = self.shards.index.shards if self.shards.index is not None else ()
@@ -186,11 +198,11 @@ class ForeignSource:
             content=maps.content,
         )
 
-    def findings(self, span: range) -> Iterator[Finding]:
+    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
         """Yield what the scan could not use, and what is odd beside the images of the span."""
         if span.start == 0:
             yield from (Finding(-1, each.key, each.reason, each.detail) for each in self.rejects)
-        keys, maps = self._rows.keys, ShardMaps(self.shards.paths)
+        keys = self._rows.keys
         odd = set(self._rows.odd_labels.tolist())
         some_labels = not bool(self._unlabelled.all())
         for index in span:
@@ -211,11 +223,9 @@ class ForeignSource:
             if 0 < len(indices) < len(self._unlabelled):
                 first = to_text(self._rows.keys[int(indices[0])])
                 remarks.append(f"{len(indices)} {what}, the first is {first}")
-        return {
-            "tar": ", ".join(self._rows.flavours) or "empty",
-            "index": "none: scanned",
-            "notes": [*self.shards.remarks, *remarks],
-        }
+        remarks = [*self.shards.remarks, *remarks]
+        layout = {"tar": ", ".join(self._rows.flavours) or "empty", "index": "none: scanned"}
+        return {**layout, "notes": remarks} if remarks else layout
 
     def _schema(self) -> Schema:
         rows = self._rows

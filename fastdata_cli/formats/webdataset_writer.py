@@ -40,6 +40,7 @@ from fastdata_cli.storage.table import SampleTable
 
 _SHARD_BYTES = 256 << 20
 _REGISTER_KEYS = 4096
+_PLACE_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,10 @@ class WebDatasetWriteOptions(Options):
 
     shard_samples: int | None = option(None, "samples in a shard, for a %06d pattern", minimum=1)
     shard_size: int | None = option(
-        None, "bytes in a shard, for a %06d pattern; 256 MiB unless samples are given", minimum=1
+        None,
+        "bytes in a shard, for a %06d pattern; 256 MiB unless samples are given",
+        minimum=1,
+        unit="bytes",
     )
 
 
@@ -90,20 +94,22 @@ class WebDatasetWriter(StagedWriter):
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         self._create()
-        ends = {self._name(end.shard): end.bytes for end in shard_ends(receipts)}
+        ends = shard_ends(receipts)
+        kept = {self.staging.data / self._name(end.shard): end.bytes for end in ends}
         for path in self.staging.data.iterdir():
-            if path.name not in ends:
+            if path not in kept:
                 durable.remove(path)
-        for name, end in ends.items():
-            path = self.staging.data / name
+        for path in kept:
             self._take_back(path)
-            if path.stat().st_size < end:
+        places = {self._begins_path: _PLACE_BYTES * sum(end.samples for end in ends)}
+        for path, size in {**kept, **places}.items():
+            if path.stat().st_size < size:
                 raise StorageError(
                     f"{path} is shorter than its journal says",
                     hint=f"delete {self.staging.root} and run the same command again",
                     path=str(path),
                 )
-            os.truncate(path, end)
+            os.truncate(path, size)
         self._register(self.staging.table(receipts))
 
     def _take_back(self, staged: Path) -> None:
@@ -136,7 +142,7 @@ class WebDatasetWriter(StagedWriter):
         finally:
             cutter.close()
         assert self._begins is not None, "begin() comes first"
-        os.pwrite(self._begins, begins.tobytes(), part.start * begins.itemsize)
+        os.pwrite(self._begins, begins.tobytes(), part.start * _PLACE_BYTES)
         durable.sync_file(self._begins)
         self._stems.add(hashes)
         return {"shards": [[end.shard, end.samples, end.bytes] for end in ends]}

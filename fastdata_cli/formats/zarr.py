@@ -25,9 +25,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
 from fastdata_cli.formats.zarr_options import ZarrReadOptions, ZarrWriteOptions
-from fastdata_cli.formats.zarr_reader import CAPABILITIES, ZarrReader
+from fastdata_cli.formats.zarr_reader import ZarrReader
 from fastdata_cli.formats.zarr_store import is_store
 from fastdata_cli.formats.zarr_writer import ZarrWriter
 from fastdata_cli.options import Options
@@ -47,7 +47,7 @@ FORMAT = Format(
     name="zarr",
     summary="chunked arrays of an open specification; compressed, and read at random",
     suffixes=(".zarr",),
-    capabilities=CAPABILITIES,
+    capabilities=Capability.RANDOM_ACCESS | Capability.PARALLEL_WRITE,
     payloads=(Payload.PIXELS, Payload.ENCODED),
     recognises=is_store,
     open_reader=_open_reader,

@@ -46,9 +46,3 @@ class Recent(Generic[V]):
                 _, dropped = self._values.popitem(last=False)
                 self._weight -= self._weigh(dropped)
         return value
-
-    def clear(self) -> None:
-        """Drop everything."""
-        with self._lock:
-            self._values.clear()
-            self._weight = 0

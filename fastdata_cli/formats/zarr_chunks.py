@@ -106,11 +106,6 @@ class ChunkStore:
             buffer = self._scratch.buffer = bytearray(max(size, 1 << 16))
         return memoryview(buffer)[:size]
 
-    def close(self) -> None:
-        """Let go of all files."""
-        self._files.clear()
-        self._indices.clear()
-
     def _open(self, number: int) -> StoredFile:
         path = self.layout.file(number, *self._tail)
         try:

@@ -44,10 +44,6 @@ class LibraryRows:
             out[done : done + size] = band[inside : inside + end - start].reshape(-1)
             start, done = end, done + size
 
-    def close(self) -> None:
-        """Forget what was decoded."""
-        self._decoded.clear()
-
     def _decode(self, number: int) -> Bytes:
         self._check_present(number)
         begin = number * self._rows

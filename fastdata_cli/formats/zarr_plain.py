@@ -30,7 +30,7 @@ DECODE_ERRORS = (RuntimeError, ValueError, OSError, EOFError, zlib.error, lzma.L
 
 
 class PlainRows:
-    """Reads chunk and shard files directly."""
+    """Reads chunk and shard files directly; they are closed when it is let go of."""
 
     def __init__(self, layout: ArrayLayout) -> None:
         assert layout.dtype is not None
@@ -54,12 +54,6 @@ class PlainRows:
             size = (end - start) * self._row_bytes
             self._read_chunk(number, inside * self._row_bytes, out[done : done + size])
             start, done = end, done + size
-
-    def close(self) -> None:
-        """Release files and what was decoded."""
-        self._chunks.close()
-        self._tables.clear()
-        self._decoded.clear()
 
     def _read_chunk(self, number: int, begin: int, out: Bytes) -> None:
         extent = self._chunks.locate(number)

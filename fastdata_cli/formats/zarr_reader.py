@@ -30,8 +30,6 @@ from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
 
-CAPABILITIES = Capability.RANDOM_ACCESS | Capability.PARALLEL_WRITE
-
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
@@ -54,7 +52,7 @@ class ZarrReader(IndexedReader[_Opened]):
         for layout in (self._contents.images, *self._contents.sides.values()):
             check_codecs(layout)
         rows = open_rows(self._contents.images)
-        self.capabilities = CAPABILITIES if rows.random else Capability.PARALLEL_WRITE
+        self.capabilities = Capability.RANDOM_ACCESS if rows.random else Capability(0)
         if self._contents.both_versions:
             self.notes = {"both-zarr-versions": 1}
 
@@ -73,7 +71,10 @@ class ZarrReader(IndexedReader[_Opened]):
         return _Opened(rows, begins, lengths)
 
     def _close(self, handle: _Opened) -> None:
-        handle.rows.close()
+        """Nothing to do: files close with the last user of the rows.
+
+        Closing them here would take a lock, which in a forked child a lost thread may hold.
+        """
 
     def _load_table(self) -> SampleTable:
         sides = self._contents.sides

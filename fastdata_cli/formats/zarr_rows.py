@@ -30,10 +30,6 @@ class Rows(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Release files."""
-        ...
-
 
 def open_rows(layout: ArrayLayout) -> Rows:
     """Return the fastest way to read an array of numbers.
@@ -63,13 +59,10 @@ def read_numbers(layout: ArrayLayout) -> NDArray[Any]:
     """
     assert layout.dtype is not None
     values = np.empty(layout.shape, layout.dtype)
-    rows = open_rows(layout)
     try:
-        rows.read(0, len(values), values.reshape(-1).view(np.uint8))
+        open_rows(layout).read(0, len(values), values.reshape(-1).view(np.uint8))
     except BadSampleError as problem:
         raise DamagedDatasetError(f"{layout.label}: {problem.detail}") from problem
-    finally:
-        rows.close()
     return values
 
 
@@ -97,8 +90,6 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
         raise DamagedDatasetError(f"{layout.label}: {problem.detail}") from problem
     except ValueError as problem:
         raise DamagedDatasetError(f"{layout.folder}: {problem}") from problem
-    finally:
-        chunks.close()
 
 
 def read_foreign(layout: ArrayLayout) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
-from fastdata_cli.formats.zarr_layout import ArrayLayout, ZarrFormat, read_json, read_layout
+from fastdata_cli.formats.zarr_layout import TEXTS, ArrayLayout, ZarrFormat, read_json, read_layout
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
@@ -20,6 +20,14 @@ _CLASSES_ATTRIBUTES = (CLASSES_ATTRIBUTE, "classes", "class_labels", "categories
 _LABEL_NAMES = ("labels", "label", "targets", "target", "classes", "class", "class_ids", "y")
 _KEY_NAMES = ("keys", "key", "names", "name", "filenames", "filename", "paths", "path", "ids", "id")
 _OWN_SIDES = frozenset({"labels", "keys", "checksums"})
+_SIDE_DTYPES = {
+    "labels": "int64",
+    "keys": TEXTS.name,
+    "checksums": "uint64",
+    "metadata": TEXTS.name,
+    "begin": "int64",
+    "length": "int64",
+}
 _IMAGE_DTYPES = ("uint8", "uint16")
 _MOST_CHANNELS = 4
 _DEEPEST = 16
@@ -42,7 +50,7 @@ class Contents:
 
 def is_store(path: Path) -> bool:
     """Return whether a folder carries the metadata of a Zarr group or array."""
-    return any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zarray"))
+    return any(os.path.isfile(path / name) for name in ("zarr.json", ".zgroup", ".zarray"))
 
 
 def read_contents(path: Path, array: str | None) -> Contents:
@@ -84,18 +92,24 @@ def _own(path: Path, zarr_format: ZarrFormat, record: Any) -> Contents:
     if manifest.layout.get("metadata"):
         names.add("metadata")
     sides = {name: read_layout(path / name, name, zarr_format) for name in sorted(names)}
-    images = "data" if schema.payload is Payload.ENCODED else "images"
-    found = read_layout(path / images, images, zarr_format)
-    expected: dict[str, tuple[int | None, ...]] = dict.fromkeys(sides, (count,))
-    if schema.payload is Payload.PIXELS:
-        expected[images] = (count, *(schema.image_shape or ()))
-    for layout in (found, *sides.values()):
-        if layout.shape != expected.get(layout.name, layout.shape) or layout.dtype is None:
-            raise DamagedDatasetError(
-                f"{layout.folder}: shape {layout.shape}; the manifest expects "
-                f"{expected.get(layout.name)}"
-            )
+    for name, side in sides.items():
+        _expect(side, (count,), _SIDE_DTYPES[name])
+    if schema.payload is Payload.ENCODED:
+        found = read_layout(path / "data", "data", zarr_format)
+        _expect(found, found.shape[:1], "uint8")
+    else:
+        found = read_layout(path / "images", "images", zarr_format)
+        _expect(found, (count, *(schema.image_shape or ())), schema.dtype)
     return Contents(zarr_format, found, schema, manifest, sides, False)
+
+
+def _expect(layout: ArrayLayout, shape: tuple[int | None, ...], dtype: str) -> None:
+    found = None if layout.dtype is None else layout.dtype.name
+    if layout.shape != shape or found != dtype:
+        raise DamagedDatasetError(
+            f"{layout.folder}: {found} of shape {layout.shape}; "
+            f"the manifest expects {dtype} of {shape}"
+        )
 
 
 def _foreign(path: Path, zarr_format: ZarrFormat, array: str | None) -> Contents:

@@ -183,11 +183,7 @@ class ZarrWriter(StagedWriter):
             durable.remove(self._images / name)
 
     def _drop_files_from(self, number: int) -> None:
-        folder = (self._images / chunk_key(self.plan.zarr_format, 0, 0, 0, 0)).relative_to(
-            self._images
-        )
-        root = self._images / "c" if len(folder.parts) > 1 else self._images
-        for entry in root.iterdir() if root.is_dir() else ():
+        for entry in self._images.glob("c/*" if self.plan.zarr_format == 3 else "*"):
             first = entry.name.partition(".")[0]
             if first.isdigit() and int(first) >= number:
                 durable.remove(entry)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastdata_cli.contract import Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
-from fastdata_cli.keys import to_text
+from fastdata_cli.storage.staging import staging_root
 
 
 def check_destination(
@@ -23,15 +23,18 @@ def check_destination(
         UsageError: its folder does not exist or cannot be written.
         DestinationExistsError: something stands there that may not be replaced.
     """
-    shown = to_text(str(path))
+    shown = str(path)
     if not path.parent.is_dir():
         raise UsageError(
-            f"the folder {to_text(str(path.parent))} does not exist",
-            hint=f"mkdir -p {to_text(str(path.parent))}",
+            f"the folder {path.parent} does not exist",
+            hint=f"mkdir -p {path.parent}",
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"no permission to write in {to_text(str(path.parent))}")
-    if not os.path.lexists(path) and not row.recognises(path):
+        raise UsageError(f"no permission to write in {path.parent}")
+    # Shards that an interrupted publish left belong to the run that is to be continued; its writer
+    # still refuses those of others.
+    unfinished = (staging_root(path) / "journal.jsonl").exists()
+    if not os.path.lexists(path) and (unfinished or not row.recognises(path)):
         return
     if not overwrite:
         raise DestinationExistsError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastdata_cli.contract import Finding, Reader
 from fastdata_cli.errors import BadSampleError, UsageError
-from fastdata_cli.keys import KeyTable, to_text
+from fastdata_cli.keys import KeyTable, printable, to_text
 from fastdata_cli.operations.plan import spread
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.sample import Payload, Sample
@@ -98,7 +98,7 @@ def inspect(reader: Reader, format_name: str) -> InspectReport:
     stored = stored_bytes(reader)
     manifest = reader.manifest
     return InspectReport(
-        path=to_text(str(reader.path)),
+        path=printable(str(reader.path)),
         format=format_name,
         samples=len(reader),
         payload=reader.schema.payload.value,

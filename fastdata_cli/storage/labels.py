@@ -98,14 +98,8 @@ class LabelTable:
         numbers = None if named else _whole_numbers(self.spellings)
         if numbers is None:
             return number_classes(codes, self.spellings, classes)
-        for number in numbers:
-            if classes is not None and number >= len(classes):
-                raise UsageError(
-                    f"{self.path}: label {number} is beyond the {len(classes)} given classes",
-                    hint="classes are counted from 0",
-                    path=str(self.path),
-                )
-        return np.array([*numbers, UNLABELLED], np.int64)[codes], tuple(classes or ())
+        labels = np.array([*numbers, UNLABELLED], np.int64)[codes]
+        return (labels, ()) if classes is None else number_classes(labels, classes, classes)
 
 
 def load_labels(path: Path) -> LabelTable:

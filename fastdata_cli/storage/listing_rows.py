@@ -84,8 +84,13 @@ def number_classes(
         int64[N] labels and the class names in the order of their numbers.
 
     Raises:
-        UsageError: samples belong to a class that ``classes`` lacks.
+        UsageError: samples belong to a class that ``classes`` lacks, or to none of ``names``.
     """
+    highest = int(codes.max(initial=UNLABELLED))
+    if highest >= len(names):
+        raise UsageError(
+            f"label {highest} is beyond the {len(names)} classes", hint="they are counted from 0"
+        )
     wanted = tuple(sorted(names)) if classes is None else tuple(classes)
     numbers = {name: number for number, name in enumerate(wanted)}
     # One place more, for the code -1.

@@ -134,6 +134,8 @@ class Staging:
             durable.sync_tree(self.data)
             for staged, final in pairs:
                 if self.overwrite:
+                    if staged == pairs[-1][0] and os.path.lexists(final):
+                        self._forget_journal()
                     durable.replace(staged, final)
                 elif not durable.rename_new(staged, final):
                     raise DestinationExistsError(
@@ -158,6 +160,11 @@ class Staging:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _forget_journal(self) -> None:
+        """Make the place worthless: an exchange puts the old dataset here, which is not ours."""
+        (self.root / "journal.jsonl").unlink(missing_ok=True)
+        durable.sync_directory(self.root)
 
     def _side(self, index: int) -> Path:
         return self.root / "side" / f"{index:06d}.npz"

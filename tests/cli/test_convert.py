@@ -227,7 +227,9 @@ def test_stdin_through_the_real_command(tree: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, input=paths, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert "missing.jpg" in done.stderr
+    rejects = (tmp_path / "out.tar.rejects.jsonl").read_text()
+    assert [json.loads(line)["reason"] for line in rejects.splitlines()] == ["missing"]
+    assert "missing.jpg" in rejects
     assert len(open_reader(tmp_path / "out.tar")) == 20
 
 

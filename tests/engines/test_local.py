@@ -32,7 +32,7 @@ def close(results: Iterator[object]) -> None:
     workers=st.integers(1, 6),
     ahead=st.integers(1, 12),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_order_is_kept_and_look_ahead_bounded(
     delays: list[float], workers: int, ahead: int
 ) -> None:

@@ -145,9 +145,7 @@ def test_records_beyond_the_last_receipt_are_dropped(tmp_path: Path) -> None:
     second = synthetic.open_writer(FORMAT, path, manifest)
     assert len(second.begin("synthetic")) == 1
     staged = next(tmp_path.glob(".*/data/set.lmdb/data.mdb"))
-    file = DataFile(staged)
-    assert file.meta.tree.entries == 200
-    file.close()
+    assert DataFile(staged).meta.tree.entries == 200
     for part, batch in parts[1:]:
         second.write_part(part, batch)
     second.publish(manifest)
@@ -217,6 +215,13 @@ def test_records_that_are_no_images_are_counted(
     assert reader.notes == {"ignored-record": 6}
     assert reader.describe()["ignored_records"] == 6
     assert list(reader.verify()) == []
+
+
+def test_an_unsound_image_of_others_is_found(tmp_path: Path) -> None:
+    records = {b"0": IMAGES[0], b"1": IMAGES[1][:-20], b"2": b"no image, and long enough to be one"}
+    reader = registry.open_reader(plain(tmp_path / "a.lmdb", records))
+    assert [(found.key, found.kind) for found in reader.verify()] == [("1", "truncated")]
+    assert reader.notes == {"ignored-record": 1}
 
 
 @pytest.mark.parametrize("file_format", FILE_FORMATS)
@@ -316,7 +321,6 @@ def test_every_value_of_a_large_tree_is_found(tmp_path: Path, file_format: int) 
     assert list(found) == sorted(records)
     assert all(file.get(key) == value for key, value in records.items())
     assert file.get(b"absent") is None
-    file.close()
 
 
 # -- damage

@@ -9,7 +9,12 @@ from fastdata_cli import registry
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.raw import FORMAT
 from fastdata_cli.sample import Payload
-from fastdata_cli.testing import FormatConformance, pixel_samples, write_dataset
+from fastdata_cli.testing import (
+    FormatConformance,
+    encoded_samples,
+    pixel_samples,
+    write_dataset,
+)
 
 
 class TestRaw(FormatConformance):
@@ -43,3 +48,15 @@ def test_flipped_byte_is_found(tmp_path: Path) -> None:
         file.write(bytes([byte[0] ^ 1]))
     findings = list(registry.open_reader(path).verify())
     assert [(found.index, found.kind) for found in findings] == [(5, "corrupt")]
+
+
+@pytest.mark.parametrize("name", ["begin", "length"])
+@pytest.mark.parametrize("value", [-1, 1 << 40])
+def test_images_that_lie_outside_are_named(tmp_path: Path, name: str, value: int) -> None:
+    path = write_dataset(FORMAT, tmp_path / "set.raw", encoded_samples(), Payload.ENCODED)
+    column = np.load(path / f"{name}.npy")
+    column[5] = value
+    np.save(path / f"{name}.npy", column)
+    reader = registry.open_reader(path)
+    with pytest.raises(DamagedDatasetError, match=r"data\.raw: begin\.npy and length\.npy point"):
+        reader.read(0)

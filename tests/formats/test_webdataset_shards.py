@@ -17,6 +17,7 @@ from fastdata_cli.errors import (
     SourceNotFoundError,
     UnsupportedError,
 )
+from fastdata_cli.formats import webdataset_source
 from fastdata_cli.formats.webdataset import FORMAT
 from fastdata_cli.formats.webdataset_shards import expand_braces, gaps
 from fastdata_cli.formats.webdataset_writer import WebDatasetWriteOptions
@@ -176,12 +177,11 @@ def test_killed_while_publishing(
         patch.setattr(durable, "rename_new", rename)
         with pytest.raises(KeyboardInterrupt):
             write_set(folder, samples, overwrite=overwrite)
-    for path in (pattern, folder):
-        with pytest.raises(FastdataError):
-            registry.open_reader(path)
+    with pytest.raises(DamagedDatasetError if done else SourceNotFoundError):
+        registry.open_reader(pattern)
     if done:
         with pytest.raises(DamagedDatasetError, match="incomplete"):
-            registry.open_reader(pattern)
+            registry.open_reader(folder)
     durable.remove(folder / STAGING / "lock")  # the killed process held it
     write_set(folder, samples, overwrite=overwrite)
     assert content(folder) == content(tmp_path / "wanted")
@@ -279,13 +279,20 @@ def test_cut_tar_gives_what_is_whole_and_says_so(tar: Path, samples: list[Sample
         assert np.array_equal(reader.read(index).image, samples[index].image)
 
 
+def test_tar_cut_after_it_was_opened(tar: Path) -> None:
+    reader = registry.open_reader(tar)
+    os.truncate(tar, offset(tar, "dog/00025.png") + 20)
+    with pytest.raises(DamagedDatasetError, match=r"reach to|not the shard"):
+        reader.read(0)
+
+
 def test_tar_with_more_behind_it(tar: Path, samples: list[Sample]) -> None:
     tar.write_bytes(tar.read_bytes() * 2)
     reader = registry.open_reader(tar)
     assert reader.manifest is None
     assert len(reader) == 0
     assert {each.reason for each in reader.rejects} == {"duplicate-key"}
-    assert reader.notes["stale-index"] == 18
+    assert reader.notes["stale-index"] == 20
 
 
 def test_missing_and_changed_shards_are_named(folder: Path, samples: list[Sample]) -> None:
@@ -324,7 +331,7 @@ def test_broken_set_index(folder: Path, samples: list[Sample]) -> None:
     pattern = write_set(folder, samples)
     for text in ("{", "[]", '{"fastdata_shards": 9}', '{"fastdata_shards": 1, "shards": [1]}'):
         (folder / INDEX).write_text(text)
-        with pytest.raises(DamagedDatasetError, match="fastdata.json"):
+        with pytest.raises(DamagedDatasetError, match=r"fastdata\.json"):
             registry.open_reader(pattern)
 
 
@@ -402,12 +409,15 @@ def test_gaps() -> None:
     assert gaps(["2019.tar", "20240101.tar", "notes.tar"]) == ([], 0)
 
 
-def test_many_shards_are_not_all_open_at_once(tmp_path: Path) -> None:
-    samples = pixel_samples(300)
+def test_many_shards_are_not_all_open_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webdataset_source, "_MOST_MAPS", 5)
+    samples = pixel_samples()
     options = WebDatasetWriteOptions(shard_samples=1)
     path = write_dataset(FORMAT, tmp_path / "s-%d.tar", samples, Payload.PIXELS, options)
     reader = registry.open_reader(path)
     before = len(os.listdir("/proc/self/fd"))
-    batch = reader.read_many(list(range(300)))
+    batch = reader.read_many(list(range(41)))
     assert np.array_equal(batch.images, [sample.image for sample in samples])
-    assert len(os.listdir("/proc/self/fd")) - before < 270
+    assert len(os.listdir("/proc/self/fd")) - before <= 5

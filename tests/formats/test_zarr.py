@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,26 @@ def test_resuming_drops_what_was_not_finished(tmp_path: Path) -> None:
             ["0", "1"] if zarr_format == "2" else ["0", "0"]
         )
         again.abort(keep=False)
+
+
+def test_reading_needs_neither_zarr_python_nor_its_threads(tmp_path: Path) -> None:
+    path = write(tmp_path, synthetic.pixel_samples(), ZarrWriteOptions(chunk=4))
+    program = (
+        "import sys, threading; from fastdata_cli import registry;"
+        f"reader = registry.open_reader({str(path)!r}); reader.read(7); list(reader.verify());"
+        "assert 'zarr' not in sys.modules and threading.active_count() == 1"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_files_close_with_the_reader(tmp_path: Path) -> None:
+    path = write(tmp_path, synthetic.pixel_samples(), ZarrWriteOptions(chunk=1))
+    before = len(os.listdir("/proc/self/fd"))
+    reader = registry.open_reader(path)
+    reader.read_many(range(41))
+    assert len(os.listdir("/proc/self/fd")) == before + 41
+    reader.close()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # -- options

@@ -8,8 +8,10 @@ out.npys/
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -103,6 +105,10 @@ class NpysWriter(StagedWriter):
         """Nothing is open between two parts."""
 
 
+def _recognises(path: Path) -> bool:
+    return os.path.isfile(path / "manifest.json") and os.path.isfile(path / _name(0))
+
+
 def _name(index: int) -> str:
     return f"{index:06d}.npy"
 
@@ -113,7 +119,7 @@ FORMAT = Format(
     suffixes=(".npys",),
     capabilities=Capability.RANDOM_ACCESS | Capability.PARALLEL_WRITE,
     payloads=(Payload.PIXELS,),
-    recognises=lambda path: (path / "manifest.json").is_file() and (path / _name(0)).is_file(),
+    recognises=_recognises,
     open_reader=NpysReader,
     open_writer=lambda target, options: cast(
         Writer, NpysWriter(target, cast(NpysWriteOptions, options))

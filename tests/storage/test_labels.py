@@ -70,7 +70,7 @@ def test_given_classes_number_the_names(tmp_path: Path) -> None:
     numbers = table(tmp_path, "a.jpg,10\nb.jpg,1\n")
     assert numbers.apply(FILES, ("1", "10", "2")).labels.tolist() == [1, 0, -1]
     assert numbers.apply(FILES, tuple("abcdefghijk")).labels.tolist() == [10, 1, -1]
-    with pytest.raises(UsageError, match="label 10 is beyond the 3 given"):
+    with pytest.raises(UsageError, match="label 10 is beyond the 3 classes"):
         numbers.apply(FILES, ("a", "b", "c"))
 
 

@@ -13,8 +13,7 @@ from fastdata_cli.cli.output import reports_errors, say, talk
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.contract import Format
 from fastdata_cli.errors import EXIT_INTERRUPTED, TooManyBadError, UsageError
-from fastdata_cli.keys import to_text
-from fastdata_cli.operations.convert import ConvertReport, convert
+from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport, convert
 from fastdata_cli.operations.destination import check_destination
 from fastdata_cli.operations.estimate import Estimate, estimate
 from fastdata_cli.operations.plan import Plan, make_plan
@@ -81,7 +80,7 @@ def _convert(
             spec, SourceOptions(**flags.pick(SourceOptions, values)), flags.given(values, _READ)
         )
         if opened.root is not None:
-            listener.notice(f"keys are relative to {to_text(opened.root)}")
+            listener.notice(f"keys are relative to {opened.root}")
         check_destination(path, row, overwrite=overwrite, source=opened.folder)
         plan = make_plan(opened, path, row, options, write, listener)
         if dry_run:
@@ -92,9 +91,8 @@ def _convert(
         _show(report, timings)
     if report.too_many_bad:
         raise TooManyBadError(
-            f"{report.bad:,} of {report.bad + report.samples:,} samples are bad: more than "
-            f"--max-bad allows; the good ones are in {to_text(report.path)}",
-            hint=f"every bad one is listed in {to_text(report.rejects_path or '')}",
+            f"{_what_is_wrong(report)}; the good samples are in {report.path}",
+            hint=f"every bad one is listed in {report.rejects_path}",
         )
 
 
@@ -123,11 +121,18 @@ def _run(plan: Plan, jobs: int | None, overwrite: bool, listener: Talk) -> Conve
         text = "interrupted: nothing was finished yet, nothing is left behind"
         if kept.exists():
             text = (
-                f"interrupted: finished parts are kept in {to_text(str(kept))}; "
+                f"interrupted: finished parts are kept in {kept}; "
                 "the same command continues from there"
             )
         say(text, style="yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _what_is_wrong(report: ConvertReport) -> str:
+    if DAMAGED_CONTAINER in report.rejects:
+        return "the source is damaged and ends before its time"
+    looked_at = report.bad + report.samples
+    return f"{report.bad:,} of {looked_at:,} samples are bad: more than --max-bad allows"
 
 
 def _show(report: ConvertReport, timings: bool) -> None:
@@ -137,11 +142,11 @@ def _show(report: ConvertReport, timings: bool) -> None:
         tables.facts_table(
             f"Converted to {report.format}",
             [
-                ("destination", to_text(report.path)),
+                ("destination", report.path),
                 ("samples", f"{report.samples:,}"),
                 (
                     "of them resumed",
-                    f"{report.resumed_samples:,}" if report.resumed_samples else None,
+                    report.resumed_samples or None,
                 ),
                 ("classes", report.classes or None),
                 ("payload", report.payload),
@@ -150,7 +155,7 @@ def _show(report: ConvertReport, timings: bool) -> None:
                 ("stored size", tables.size_text(report.stored_bytes)),
                 ("notes", tables.pairs_text(report.notes)),
                 ("bad samples", tables.pairs_text(report.rejects)),
-                ("listed in", report.rejects_path and to_text(report.rejects_path)),
+                ("listed in", report.rejects_path),
                 ("time", f"{tables.time_text(report.seconds)}, {rate:,.0f} samples/s"),
             ],
         )
@@ -166,7 +171,7 @@ def _show_estimate(found: Estimate) -> None:
         tables.facts_table(
             f"Dry run: {found.format}, nothing written",
             [
-                ("destination", to_text(found.path)),
+                ("destination", found.path),
                 ("measured on", f"{found.measured:,} samples"),
                 ("bad among them", found.bad or None),
                 ("samples", f"about {found.samples:,}"),

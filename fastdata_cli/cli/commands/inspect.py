@@ -14,8 +14,9 @@ from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
 from fastdata_cli.cli.output import data, reports_errors, say
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import EXIT_FOUND, StorageError, UsageError
+from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
 from fastdata_cli.keys import to_text
+from fastdata_cli.operations.convert import DAMAGED_CONTAINER
 from fastdata_cli.operations.inspect import (
     InspectReport,
     find_sample,
@@ -66,6 +67,9 @@ def _inspect(
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
         _show(report)
+    damaged = [problem for problem in report.problems if problem["reason"] == DAMAGED_CONTAINER]
+    if damaged:
+        raise DamagedDatasetError(f"{report.path} is damaged: {damaged[0]['detail']}")
     if verify:
         _verify(reader)
 
@@ -75,14 +79,14 @@ def _take_out(reader: Reader, which: str, output: str | None) -> None:
         raise UsageError("--sample needs a place to go", hint="add -o FILE, or -o - for stdout")
     found = find_sample(reader, which)
     _write(output, image_file(found, reader.schema.payload))
-    say(f"{to_text(found.key)}, label {found.label} → {to_text(output)}")
+    say(f"{to_text(found.key)}, label {found.label} → {output}")
 
 
 def _draw(reader: Reader, path: Path) -> None:
     from fastdata_cli.imaging.encode import encode_png
 
     _write(str(path), encode_png(contact_sheet(reader)))
-    say(f"contact sheet → {to_text(str(path))}")
+    say(f"contact sheet → {path}")
 
 
 def _write(output: str, content: bytes) -> None:
@@ -92,7 +96,7 @@ def _write(output: str, content: bytes) -> None:
     try:
         Path(output).write_bytes(content)
     except OSError as problem:
-        raise StorageError(f"cannot write {to_text(output)}: {problem.strerror}") from problem
+        raise StorageError(f"cannot write {output}: {problem.strerror}") from problem
 
 
 def _verify(reader: Reader) -> None:

@@ -1,0 +1,227 @@
+"""Which files a device measurement reads: the dataset's own, or a scratch file beside them."""
+
+from __future__ import annotations
+
+import heapq
+import mmap
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from fastdata_cli.timing.census import megabytes, size_of
+from fastdata_cli.timing.device import ALIGNMENT, DeviceError, FioJob
+from fastdata_cli.timing.mounts import Mount, mount_of
+from fastdata_cli.timing.page_cache import drop
+
+# Less than this is read so often in one run that the drive answers from its own memory.
+_MEANINGFUL_BYTES = 32 << 20
+_MOST_FILES = 128
+_SCRATCH_BYTES = 256 << 20
+_SCRATCH_PIECE = 4 << 20
+
+_CACHED = (
+    "read through the page cache: the file system refuses O_DIRECT, and what was cached or read"
+    " ahead flatters the numbers"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Open files that one job may read.
+
+    Attributes:
+        descriptors: open for reading, through the page cache.
+        sizes: bytes of each.
+        names: path of each, for messages.
+        block_bytes: of the job, or smaller where no file is so large.
+        direct: whether their file system takes O_DIRECT.
+        scratch: whether it is one file made for the measurement.
+        warnings: what that means for the numbers.
+    """
+
+    descriptors: tuple[int, ...]
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    block_bytes: int
+    direct: bool
+    scratch: bool
+    warnings: tuple[str, ...]
+
+
+class DeviceTargets:
+    """Chooses and opens the files for jobs; a context manager that closes and removes them.
+
+    The largest files are taken, so that one run reads as many different blocks as can be. Where
+    they are too few or too small, a scratch file is written beside them, if the folder is writable
+    and has room. It has no name, so that nothing is left of it however this process ends.
+
+    Args:
+        files: the dataset's files; only those that can be read are used.
+        folder: where a scratch file may be made; by default beside the largest of the files.
+    """
+
+    def __init__(self, files: Iterable[Path], folder: Path | None = None) -> None:
+        sized = ((size_of(path), path) for path in files)
+        self._largest = heapq.nlargest(_MOST_FILES, sized, key=lambda pair: pair[0])
+        self._folder = folder or (self._largest[0][1].parent if self._largest else None)
+        self._stack = ExitStack()
+        self._opened: dict[Path, int] = {}
+        self._scratch: int | None = None
+        self._scratch_refused = False
+
+    def __enter__(self) -> DeviceTargets:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def for_job(self, job: FioJob) -> Target:
+        """Return the files for a job.
+
+        Raises:
+            DeviceError: no file is large enough for a block of 4096 bytes, and no scratch file can
+                be made.
+        """
+        own = self._readable(job.block_bytes)
+        if sum(size for size, _ in own) >= _MEANINGFUL_BYTES:
+            return self._target(own, job.block_bytes)
+        scratch = self._make_scratch()
+        if scratch is not None:
+            return self._scratch_target(scratch, job.block_bytes)
+        return self._small_target(job.block_bytes)
+
+    def _readable(self, at_least: int) -> list[tuple[int, Path]]:
+        return [
+            (size, path)
+            for size, path in self._largest
+            if size >= at_least and os.access(path, os.R_OK)
+        ]
+
+    def _target(
+        self, files: list[tuple[int, Path]], block_bytes: int, warnings: tuple[str, ...] = ()
+    ) -> Target:
+        descriptors = tuple(self._open(path) for _, path in files)
+        direct = takes_direct(descriptors[0])
+        mount = mount_of(files[0][1])
+        return Target(
+            descriptors=descriptors,
+            sizes=tuple(size for size, _ in files),
+            names=tuple(str(path) for _, path in files),
+            block_bytes=block_bytes,
+            direct=direct,
+            scratch=False,
+            warnings=(*warnings, *_limits(mount, direct)),
+        )
+
+    def _scratch_target(self, descriptor: int, block_bytes: int) -> Target:
+        assert self._folder is not None
+        size = os.fstat(descriptor).st_size
+        note = (
+            f"the files are too small or too few for reads of {block_bytes // 1024} KiB:"
+            f" a scratch file of {megabytes(size)} in {self._folder} was read instead"
+        )
+        direct = takes_direct(descriptor)
+        return Target(
+            descriptors=(descriptor,),
+            sizes=(size,),
+            names=(f"a scratch file in {self._folder}",),
+            block_bytes=block_bytes,
+            direct=direct,
+            scratch=True,
+            warnings=(note, *_limits(mount_of(self._folder), direct)),
+        )
+
+    def _small_target(self, wanted: int) -> Target:
+        files = self._readable(ALIGNMENT)
+        if not files:
+            raise DeviceError(
+                "the device cannot be measured: no readable file has 4096 bytes, and no scratch"
+                f" file can be made in {self._folder or 'any folder'}",
+                hint="measure on a copy in a folder that is writable and has room",
+            )
+        middle = files[len(files) // 2][0]
+        block_bytes = min(wanted, middle // ALIGNMENT * ALIGNMENT)
+        files = [(size, path) for size, path in files if size >= block_bytes]
+        total = megabytes(sum(size for size, _ in files))
+        note = (
+            f"only {total} in {len(files)} files could be read, and no scratch file can be made in"
+            f" {self._folder}: caches of the drive flatter the numbers"
+        )
+        smaller = f"blocks of {block_bytes // 1024} KiB instead of {wanted // 1024}: no file is so"
+        shrunk = (f"{smaller} large",) if block_bytes < wanted else ()
+        return self._target(files, block_bytes, (note, *shrunk))
+
+    def _open(self, path: Path) -> int:
+        if path not in self._opened:
+            try:
+                self._opened[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as problem:
+                raise DeviceError(f"{path} cannot be opened: {problem.strerror}") from problem
+            self._stack.callback(os.close, self._opened[path])
+        return self._opened[path]
+
+    def _make_scratch(self) -> int | None:
+        """Return the descriptor of the scratch file, made on first use, or None if it cannot be."""
+        if self._scratch is None and not self._scratch_refused:
+            try:
+                self._scratch = self._write_scratch()
+            except OSError:  # no room after all, no right, a quota
+                self._scratch_refused = True
+        return self._scratch
+
+    def _write_scratch(self) -> int:
+        if self._folder is None or not os.access(self._folder, os.W_OK | os.X_OK):
+            raise PermissionError
+        space = os.statvfs(self._folder)
+        if space.f_bavail * space.f_frsize < 4 * _SCRATCH_BYTES:
+            raise OSError
+        with ExitStack() as unfinished:
+            file = unfinished.enter_context(tempfile.TemporaryFile(dir=self._folder, buffering=0))
+            for _ in range(_SCRATCH_BYTES // _SCRATCH_PIECE):
+                # Noise, as a drive or file system that compresses would not read zeros at all.
+                file.write(os.urandom(_SCRATCH_PIECE))
+            os.fsync(file.fileno())
+            drop(file.fileno())
+            self._stack.push(unfinished.pop_all())
+        return file.fileno()
+
+
+def path_of(descriptor: int) -> str:
+    """Return a path by which this process, and children that inherit it, reach an open file."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def takes_direct(descriptor: int) -> bool:
+    """Tell whether a file can be read past the page cache; an empty file can be, if it opens so."""
+    try:
+        direct = os.open(path_of(descriptor), os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        with mmap.mmap(-1, ALIGNMENT) as page:
+            os.preadv(direct, [page], 0)
+    except OSError:
+        return False
+    finally:
+        os.close(direct)
+    return True
+
+
+def _limits(mount: Mount, direct: bool) -> tuple[str, ...]:
+    warnings = [] if direct else [_CACHED]
+    if mount.in_memory:
+        warnings.append(f"{mount.point} ({mount.kind}) lives in memory: this is no device")
+    if mount.remote:
+        warnings.append(f"{mount.kind}: the network, the server and its cache were measured")
+    if mount.caches_apart:
+        warnings.append(f"{mount.kind} keeps a cache of its own, which may have answered")
+    return tuple(warnings)

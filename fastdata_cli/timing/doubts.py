@@ -1,0 +1,108 @@
+"""Why a measurement should not be taken at face value: typed warnings that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from fastdata_cli.timing.statistics import MIN_REPEATS, OUTLIER_SCORE, outliers, summarise
+
+MIN_REPEAT_S = 0.1
+"""A repeat shorter than this is mostly timer, scheduler and interpreter."""
+
+_WIDE_SPREAD = 0.05
+
+
+class WarningKind(StrEnum):
+    """Why a measurement should not be taken at face value."""
+
+    OUTLIERS = "outliers"
+    TOO_SHORT = "too-short"
+    SLOW_FIRST = "slow-first"
+    WIDE_SPREAD = "wide-spread"
+    FEW_REPEATS = "few-repeats"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingWarning:
+    """One reason for doubt; ``text`` says what was seen and what to do."""
+
+    kind: WarningKind
+    value: float
+    """The number behind it: a count of repeats, seconds, or a share."""
+    text: str
+
+
+def doubts(seconds: Sequence[float], *, min_repeat_s: float = MIN_REPEAT_S) -> list[TimingWarning]:
+    """Return the reasons not to trust these repeats; none for a steady series.
+
+    Args:
+        seconds: what each repeat took, in the order in which they ran.
+        min_repeat_s: what a repeat should at least take.
+    """
+    if not seconds:
+        return []
+    checks = [_too_short(seconds, min_repeat_s), _few_repeats(seconds)]
+    if len(seconds) >= MIN_REPEATS:
+        outlying = [bool(far) for far in outliers(seconds)]
+        first = _slow_first(seconds) if outlying[0] else None
+        others = sum(outlying) - (first is not None)
+        checks += [first, _outliers(others, len(seconds)), _wide_spread(seconds)]
+    return [warning for warning in checks if warning]
+
+
+def _too_short(seconds: Sequence[float], least: float) -> TimingWarning | None:
+    median = float(np.median(seconds))
+    if median >= least:
+        return None
+    text = (
+        f"a repeat took {median * 1000:.3g} ms, and below {least * 1000:g} ms the timer and the "
+        "interpreter blur it: measure more samples a repeat"
+    )
+    return TimingWarning(kind=WarningKind.TOO_SHORT, value=median, text=text)
+
+
+def _few_repeats(seconds: Sequence[float]) -> TimingWarning | None:
+    count = len(seconds)
+    if count >= MIN_REPEATS:
+        return None
+    times = "once" if count == 1 else "twice"
+    text = f"measured {times}, so the noise is unknown: allow more repeats, or more time"
+    return TimingWarning(kind=WarningKind.FEW_REPEATS, value=count, text=text)
+
+
+def _slow_first(seconds: Sequence[float]) -> TimingWarning | None:
+    times = seconds[0] / float(np.median(seconds[1:]))
+    if times <= 1:
+        return None
+    text = (
+        f"the first repeat took {times:.2g} times as long as the others, as on a cold cache or "
+        "while something starts up: warm up first, or make every repeat start cold"
+    )
+    return TimingWarning(kind=WarningKind.SLOW_FIRST, value=times, text=text)
+
+
+def _outliers(count: int, total: int) -> TimingWarning | None:
+    if count == 0:
+        return None
+    lie = "lies" if count == 1 else "lie"
+    text = (
+        f"{count} of {total} repeats {lie} far from the rest (modified z-score above "
+        f"{OUTLIER_SCORE}): something else was running; close it, or allow more repeats"
+    )
+    return TimingWarning(kind=WarningKind.OUTLIERS, value=count, text=text)
+
+
+def _wide_spread(seconds: Sequence[float]) -> TimingWarning | None:
+    share = summarise(seconds).relative_spread
+    if share <= _WIDE_SPREAD:
+        return None
+    text = (
+        f"repeats differ by ±{share:.0%} around their median, so smaller differences mean "
+        "nothing: allow more repeats, or measure on an idle machine"
+    )
+    return TimingWarning(kind=WarningKind.WIDE_SPREAD, value=share, text=text)
