@@ -6,14 +6,18 @@ out.h5
     begin        int64[N], encoded only: where each image begins in data
     length       int64[N], encoded only: its bytes
     labels       int64[N], -1 without a label; its attribute ``class_names`` names label 0, 1, …
-    keys         N strings, in their text form
+    keys         N strings: the keys in their text form
     checksums    uint64[N], xxh3-64 of each image
     metadata     N strings, one JSON object or nothing each; only where samples carry metadata
     fastdata     one string: the manifest as JSON
 
-Strings are UTF-8 of variable length. Attributes larger than 64 KiB (some thousand class names) and
-the index of the chunks are as HDF5 1.10 introduced them; older libraries cannot open the file.
-No times are stored, so equal runs write equal bytes, interrupted or not.
+All but ``fastdata`` can grow along their first axis. Strings are UTF-8: of fixed length and
+gzip-compressed up to 1024 bytes, else of variable length; ``asstr()`` of h5py reads both. Columns
+beside the images carry HDF5's own checksum (fletcher32), except strings of variable length.
+
+Attributes beyond 64 KiB (some thousand class names) and the index of the chunks are as HDF5 1.10
+introduced them; older libraries cannot open the file. No times are stored, and every part is a
+session of its own, so equal runs write equal bytes, interrupted or not.
 """
 
 from __future__ import annotations

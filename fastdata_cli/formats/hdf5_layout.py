@@ -174,7 +174,7 @@ def _is_images(dataset: Any) -> bool:
     if dataset.dtype.kind not in "uif" or dataset.size == 0:
         return False
     # An H×W×3 array is one picture, not H pictures that are three pixels wide.
-    return dataset.ndim == 4 or (dataset.ndim == 3 and dataset.shape[-1] > 4)
+    return bool(dataset.ndim == 4 or (dataset.ndim == 3 and dataset.shape[-1] > 4))
 
 
 def _is_plainly_images(dataset: Any) -> bool:

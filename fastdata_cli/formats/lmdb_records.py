@@ -65,9 +65,12 @@ def read_columns(file: DataFile, layout: Mapping[str, Any]) -> dict[str, NDArray
     """
     columns = {}
     for name, facts in layout.items():
-        pieces = [_read_piece(file, _piece_key(name, piece)) for piece in range(facts["pieces"])]
-        column = np.concatenate(pieces)
-        if _digest(column) != facts["xxh3"]:
+        try:
+            count, digest = range(facts["pieces"]), facts["xxh3"]
+        except (KeyError, TypeError) as problem:
+            raise DamagedDatasetError(f"{file.path}: its manifest is damaged") from problem
+        column = np.concatenate([_read_piece(file, _piece_key(name, piece)) for piece in count])
+        if _digest(column) != digest:
             raise DamagedDatasetError(f"{file.path}: the checksum of its {name} does not match")
         columns[name] = column
     return columns

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Capability, Part, Receipt, Target, Writer
-from fastdata_cli.engines.local import ordered_map, usable_cores
+from fastdata_cli.engines.local import ordered_map
 from fastdata_cli.errors import BadSampleError, NothingUsableError
 from fastdata_cli.keys import to_text
 from fastdata_cli.operations.events import Listener, Silent
@@ -21,6 +21,7 @@ from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.operations.transform import Transform, change_for
 from fastdata_cli.sample import Batch, Reject, Sample
 from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.stages import Stage, StageClock
 
 # A task of the pool holds about this many payload bytes and never more samples than this: small

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fastdata_cli.contract import Target
-from fastdata_cli.engines.local import usable_cores
 from fastdata_cli.operations.convert import convert
 from fastdata_cli.operations.plan import Plan, spread
 from fastdata_cli.operations.subset import Subset
+from fastdata_cli.timing.environment import usable_cores
 
 # At least this many samples are really converted, and one whole part of the format up to the most:
 # a chunk that is nearly empty says nothing about the size of a full one.

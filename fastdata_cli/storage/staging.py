@@ -78,7 +78,7 @@ class Staging:
                 self._take_lock()
         receipts = self._read_journal(fingerprint)
         with storage_errors(self.root):
-            if not receipts or not resumable:
+            if not receipts or not resumable or self._is_bare():
                 self._empty()
                 self.data.mkdir()
                 (self.root / "side").mkdir()
@@ -160,6 +160,10 @@ class Staging:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _is_bare(self) -> bool:
+        """Return whether a run was killed between publishing its data and clearing the place."""
+        return not self.data.is_dir() or not any(self.data.iterdir())
 
     def _forget_journal(self) -> None:
         """Make the place worthless: an exchange puts the old dataset here, which is not ours."""

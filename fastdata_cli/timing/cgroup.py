@@ -33,9 +33,7 @@ def memory_limit(proc: Path = _PROC) -> int | None:
     return _least("memory", _limit, proc)
 
 
-def _least(
-    controller: str, read: Callable[[Path], Number | None], proc: Path
-) -> Number | None:
+def _least(controller: str, read: Callable[[Path], Number | None], proc: Path) -> Number | None:
     limits = [read(folder) for folder in _folders(controller, proc)]
     return min((limit for limit in limits if limit is not None), default=None)
 

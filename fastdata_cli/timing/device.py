@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from fastdata_cli.errors import FastdataError
@@ -14,10 +15,33 @@ _LARGEST_BLOCK = 4 << 20
 _SEQUENTIAL_BLOCK = 1 << 20
 _DEEP = 16
 _DEEPER = 32
+_SHORT_S = 0.1
 
 
 class DeviceError(FastdataError):
     """The device below a dataset could not be measured."""
+
+
+class DeviceDoubt(StrEnum):
+    """Why a result says less about the device than it seems to."""
+
+    BUFFERED = "buffered"
+    SCRATCH = "scratch"
+    SMALL = "small"
+    IN_MEMORY = "in-memory"
+    REMOTE = "remote"
+    OWN_CACHE = "own-cache"
+    NO_FIO = "no-fio"
+    ENGINE = "engine"
+    SHORT = "short"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceWarning:
+    """One reason for doubt; ``text`` says what was done or seen, and what to do."""
+
+    kind: DeviceDoubt
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +92,7 @@ class DeviceResult:
         file_count: number of files that were read.
         scratch: whether a scratch file beside the dataset was read, not the dataset's own files.
         command: what was run, without the file names; empty for the fallback.
-        warnings: what limits the meaning of the numbers, in sentences.
+        warnings: what limits the meaning of the numbers.
     """
 
     name: str
@@ -85,7 +109,7 @@ class DeviceResult:
     file_count: int
     scratch: bool
     command: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[DeviceWarning, ...] = ()
 
 
 def device_jobs(sample_bytes: int, *, runtime_s: float = 2.0) -> tuple[FioJob, ...]:
@@ -116,3 +140,11 @@ def device_jobs(sample_bytes: int, *, runtime_s: float = 2.0) -> tuple[FioJob, .
         job("random", "randread", random_block, 1),
         job("random deep", "randread", random_block, _DEEPER),
     )
+
+
+def too_short(job: FioJob, seconds: float) -> tuple[DeviceWarning, ...]:
+    """Return a warning if a job ended so early that its numbers mean little."""
+    if seconds >= min(_SHORT_S, 0.8 * job.runtime_s):
+        return ()
+    text = f"it ran {seconds:.3f} s only, too short to be believed: measure a larger dataset"
+    return (DeviceWarning(kind=DeviceDoubt.SHORT, text=text),)

@@ -11,9 +11,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from fastdata_cli.timing.census import megabytes, size_of
-from fastdata_cli.timing.device import ALIGNMENT, DeviceError, FioJob
+from fastdata_cli.timing.device import (
+    ALIGNMENT,
+    DeviceDoubt,
+    DeviceError,
+    DeviceWarning,
+    FioJob,
+)
 from fastdata_cli.timing.mounts import Mount, mount_of
 from fastdata_cli.timing.page_cache import drop
 
@@ -22,11 +29,6 @@ _MEANINGFUL_BYTES = 32 << 20
 _MOST_FILES = 128
 _SCRATCH_BYTES = 256 << 20
 _SCRATCH_PIECE = 4 << 20
-
-_CACHED = (
-    "read through the page cache: the file system refuses O_DIRECT, and what was cached or read"
-    " ahead flatters the numbers"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Target:
     block_bytes: int
     direct: bool
     scratch: bool
-    warnings: tuple[str, ...]
+    warnings: tuple[DeviceWarning, ...]
 
 
 class DeviceTargets:
@@ -73,7 +75,7 @@ class DeviceTargets:
         self._scratch: int | None = None
         self._scratch_refused = False
 
-    def __enter__(self) -> DeviceTargets:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -107,7 +109,10 @@ class DeviceTargets:
         ]
 
     def _target(
-        self, files: list[tuple[int, Path]], block_bytes: int, warnings: tuple[str, ...] = ()
+        self,
+        files: list[tuple[int, Path]],
+        block_bytes: int,
+        warnings: tuple[DeviceWarning, ...] = (),
     ) -> Target:
         descriptors = tuple(self._open(path) for _, path in files)
         direct = takes_direct(descriptors[0])
@@ -125,9 +130,10 @@ class DeviceTargets:
     def _scratch_target(self, descriptor: int, block_bytes: int) -> Target:
         assert self._folder is not None
         size = os.fstat(descriptor).st_size
-        note = (
+        note = _doubt(
+            DeviceDoubt.SCRATCH,
             f"the files are too small or too few for reads of {block_bytes // 1024} KiB:"
-            f" a scratch file of {megabytes(size)} in {self._folder} was read instead"
+            f" a scratch file of {megabytes(size)} in {self._folder} was read instead",
         )
         direct = takes_direct(descriptor)
         return Target(
@@ -152,13 +158,13 @@ class DeviceTargets:
         block_bytes = min(wanted, middle // ALIGNMENT * ALIGNMENT)
         files = [(size, path) for size, path in files if size >= block_bytes]
         total = megabytes(sum(size for size, _ in files))
-        note = (
-            f"only {total} in {len(files)} files could be read, and no scratch file can be made in"
-            f" {self._folder}: caches of the drive flatter the numbers"
+        note = _doubt(
+            DeviceDoubt.SMALL,
+            f"only {total} in {len(files)} files could be read, {block_bytes // 1024} KiB at a"
+            f" time, and no scratch file can be made in {self._folder}: caches of the drive flatter"
+            " the numbers; measure where a folder on the same device is writable",
         )
-        smaller = f"blocks of {block_bytes // 1024} KiB instead of {wanted // 1024}: no file is so"
-        shrunk = (f"{smaller} large",) if block_bytes < wanted else ()
-        return self._target(files, block_bytes, (note, *shrunk))
+        return self._target(files, block_bytes, (note,))
 
     def _open(self, path: Path) -> int:
         if path not in self._opened:
@@ -216,12 +222,24 @@ def takes_direct(descriptor: int) -> bool:
     return True
 
 
-def _limits(mount: Mount, direct: bool) -> tuple[str, ...]:
-    warnings = [] if direct else [_CACHED]
-    if mount.in_memory:
-        warnings.append(f"{mount.point} ({mount.kind}) lives in memory: this is no device")
-    if mount.remote:
-        warnings.append(f"{mount.kind}: the network, the server and its cache were measured")
-    if mount.caches_apart:
-        warnings.append(f"{mount.kind} keeps a cache of its own, which may have answered")
-    return tuple(warnings)
+def _limits(mount: Mount, direct: bool) -> tuple[DeviceWarning, ...]:
+    where = f"{mount.point} ({mount.kind})"
+    found = {
+        DeviceDoubt.BUFFERED: not direct,
+        DeviceDoubt.IN_MEMORY: mount.in_memory,
+        DeviceDoubt.REMOTE: mount.remote,
+        DeviceDoubt.OWN_CACHE: mount.caches_apart,
+    }
+    texts = {
+        DeviceDoubt.BUFFERED: "refuses O_DIRECT: read once through the emptied page cache, and"
+        " read-ahead flatters the numbers",
+        DeviceDoubt.IN_MEMORY: "lives in memory: this is no device; measure on a disk",
+        DeviceDoubt.REMOTE: f"is served from {mount.source}: network, server and its cache answer",
+        DeviceDoubt.OWN_CACHE: "keeps a cache of its own, which may have answered: believe only"
+        " sets larger than memory",
+    }
+    return tuple(_doubt(kind, f"{where} {texts[kind]}") for kind in texts if found[kind])
+
+
+def _doubt(kind: DeviceDoubt, text: str) -> DeviceWarning:
+    return DeviceWarning(kind=kind, text=text)

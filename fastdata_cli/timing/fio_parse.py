@@ -11,7 +11,7 @@ from typing import Any
 
 from fastdata_cli.timing.device import DeviceError, Latency
 
-PERCENTILES = (50, 95, 99)
+PERCENTILES = "50:95:99"
 
 _LONGEST_WORDS = 240
 _NO_NUMBER = re.compile(r"(:\s*)-?(?:nan|inf)\b")
@@ -79,10 +79,18 @@ def _latency(read: Mapping[str, Any]) -> Latency:
         times = read.get(name)
         listed = times.get("percentile") if isinstance(times, dict) else None
         if isinstance(times, dict) and isinstance(listed, dict) and listed:
-            found = {round(float(key), 3): _number(listed, key) for key in listed if _is_float(key)}
-            values = [_number(times, "mean"), *(found.get(percent) for percent in PERCENTILES)]
-            return Latency(*(None if value is None else value * unit for value in values))
+            return Latency(
+                mean=_seconds(times, "mean", unit),
+                p50=_seconds(listed, "50.000000", unit),
+                p95=_seconds(listed, "95.000000", unit),
+                p99=_seconds(listed, "99.000000", unit),
+            )
     return Latency()
+
+
+def _seconds(values: Mapping[str, Any], key: str, unit: float) -> float | None:
+    value = _number(values, key)
+    return None if value is None else value * unit
 
 
 def _find_report(text: str) -> tuple[dict[str, Any] | None, str]:
@@ -119,7 +127,3 @@ def _number(values: Mapping[str, Any], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
-
-
-def _is_float(text: str) -> bool:
-    return re.fullmatch(r"\d+(?:\.\d+)?", text) is not None

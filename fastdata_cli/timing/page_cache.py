@@ -9,11 +9,14 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from fastdata_cli.timing.cgroup import memory_limit
+
 # The same number on every architecture that Python runs on, except alpha; kernel 6.5 and newer.
 _CACHESTAT = 451
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _WINDOW = 1 << 30
+_MEMINFO = Path("/proc/meminfo")
 
 
 class _Range(ctypes.Structure):
@@ -93,34 +96,11 @@ def mapped_paths() -> dict[str, set[int]]:
 
 def room() -> int:
     """Return how many bytes the page cache can take, here and in this process's control group."""
-    for line in _text("/proc/meminfo").splitlines():
+    for line in _MEMINFO.read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            return min(int(line.split()[1]) << 10, *_group_limits())
-    return min(1 << 62, *_group_limits())
-
-
-def _group_limits() -> list[int]:
-    """Return the memory limits of the control groups, version 1 and 2; one huge without any."""
-    limits = [1 << 62]
-    for line in _text("/proc/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        root = Path("/sys/fs/cgroup", "memory" if "memory" in controllers.split(",") else "")
-        name = "memory.limit_in_bytes" if root.name == "memory" else "memory.max"
-        folder = root / group.lstrip("/")
-        for place in (folder, *folder.parents):
-            text = _text(place / name).strip()
-            if text.isdigit():
-                limits.append(int(text))
-            if place == root:
-                break
-    return limits
-
-
-def _text(path: str | Path) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
+            available = int(line.split()[1]) << 10
+            return min(available, memory_limit() or available)
+    return 0
 
 
 def _pages_in_window(descriptor: int, begin: int, length: int) -> int | None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -14,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdata_cli.engines import local
-from fastdata_cli.engines.local import ordered_map, usable_cores
+from fastdata_cli.engines.local import ordered_map
 
 
 def threads_at_work() -> list[str]:
@@ -140,46 +135,3 @@ def test_closing_cancels_what_waits() -> None:
     close(results)
     assert started in ([0], [0, 1]), "only what was running is waited for"
     assert threads_at_work() == []
-
-
-def test_usable_cores_are_those_of_this_process() -> None:
-    assert 1 <= usable_cores() <= len(os.sched_getaffinity(0))
-
-
-def test_usable_cores_respect_the_affinity() -> None:
-    script = (
-        "import os\n"
-        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "from fastdata_cli.engines.local import usable_cores\n"
-        "print(usable_cores())"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert said.stdout == "1\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "quota"),
-    [
-        ("max 100000\n", None),
-        ("150000 100000\n", 1),
-        ("50000 100000\n", 1),
-        ("400000 100000\n", 4),
-        ("nonsense\n", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_usable_cores_respect_the_quota_of_the_cgroup(
-    monkeypatch: pytest.MonkeyPatch, text: str | None, quota: int | None
-) -> None:
-    def fake_open(path: str) -> io.StringIO:
-        assert path == "/sys/fs/cgroup/cpu.max"
-        if text is None:
-            raise FileNotFoundError(path)
-        return io.StringIO(text)
-
-    monkeypatch.setattr(local, "open", fake_open, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    assert usable_cores() == (quota or 64)

@@ -11,7 +11,6 @@ from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
 from fastdata_cli.cli.output import reports_errors, say, talk
 from fastdata_cli.cli.progress import Talk
-from fastdata_cli.contract import Format
 from fastdata_cli.errors import EXIT_INTERRUPTED, TooManyBadError, UsageError
 from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport, convert
 from fastdata_cli.operations.destination import check_destination
@@ -185,16 +184,11 @@ def _show_estimate(found: Estimate) -> None:
     )
 
 
-def rows() -> tuple[Format, ...]:
-    """Return the formats whose options this command has flags for."""
-    return _FORMATS
-
-
 _convert.__doc__ = """Store images in a training-friendly layout.
 
 The suffix of DST decides the format: .zarr .lmdb .tar .h5 .raw; a pattern such as train-%06d.tar \
-makes shards, and --to tree a plain folder. Images that cannot be used are skipped, named, and listed \
-beside DST. A run that was interrupted continues when repeated.
+makes shards, and --to tree a plain folder. Images that cannot be used are skipped, named, and \
+listed beside DST. A run that was interrupted continues when repeated.
 
 [bold]fastdata convert ./images out.zarr --chunk 1000 --codec lz4[/bold]
 """

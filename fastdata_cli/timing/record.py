@@ -1,0 +1,144 @@
+"""The record of a benchmark: versioned JSON with every raw time, written again after each case.
+
+One object. ``fastdata_bench`` is the version of the schema, 1; fields are added within a version,
+and one that changes its meaning or goes away raises it. A reader ignores fields it does not know.
+
+    fastdata_bench  1
+    tool            version of fastdata that wrote it
+    started         UTC, ISO 8601
+    finished        false while the run goes on, and for good where it was interrupted
+    environment     where it ran (timing/environment.py)
+    options         the resolved options of the run
+    cases           one for each case (timing/measure.py): every repeat with its raw seconds,
+                    warm-up, latency percentiles, warnings, failure
+    facts           what else the run found, by section
+    verdicts        what follows from it, as shown to the person
+
+History: 1, the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from fastdata_cli import keys
+from fastdata_cli._version import __version__
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    SourceNotFoundError,
+    StorageError,
+    UsageError,
+)
+from fastdata_cli.timing.decode import decode
+from fastdata_cli.timing.environment import Environment
+from fastdata_cli.timing.measure import Measurement
+
+RECORD_VERSION = 1
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One benchmark run, whole or as far as it got."""
+
+    environment: Environment
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cases: tuple[Measurement, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """By section (datasets, device, stages …), JSON-able."""
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+    finished: bool = False
+    started: str = field(default_factory=_now)
+    tool: str = __version__
+
+    def with_case(self, case: Measurement) -> Self:
+        """Return the record with ``case`` in place of the one of its name, or at the end."""
+        names = [each.name for each in self.cases]
+        if case.name not in names:
+            return replace(self, cases=(*self.cases, case))
+        at = names.index(case.name)
+        return replace(self, cases=(*self.cases[:at], case, *self.cases[at + 1 :]))
+
+    def case(self, name: str) -> Measurement | None:
+        """Return the case of this name, if it was measured."""
+        return next((case for case in self.cases if case.name == name), None)
+
+    def to_json(self) -> str:
+        """Return the JSON text. Numbers that JSON lacks (NaN, infinity) become null.
+
+        Raises:
+            TypeError: options, facts or verdicts hold something that JSON has no form for.
+        """
+        record = {"fastdata_bench": RECORD_VERSION, **plain(self)}
+        return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, where: str) -> Self:
+        """Read a record; ``where`` names the file in errors.
+
+        Raises:
+            UsageError: no record, or one of another version.
+            DamagedDatasetError: a record that lacks a field or holds another kind of value in it.
+        """
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError):
+            raw = None
+        if not isinstance(raw, dict) or "fastdata_bench" not in raw:
+            raise UsageError(
+                f"{where} is not a record of fastdata bench",
+                hint="write one with: fastdata bench PATH --save FILE",
+            )
+        if raw["fastdata_bench"] != RECORD_VERSION:
+            raise UsageError(
+                f"{where}: record version {raw['fastdata_bench']!r};"
+                f" this fastdata reads {RECORD_VERSION}",
+                hint="measure anew with --save, or use the version of fastdata that wrote it",
+            )
+        try:
+            return decode(cls, raw)
+        except ValueError as problem:
+            raise DamagedDatasetError(
+                f"{where}: the record is damaged: {problem}", hint="measure anew with --save"
+            ) from problem
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as JSON holds it: dataclasses as objects, arrays as lists, keys as text.
+
+    Raises:
+        TypeError: there is no such form.
+    """
+    match value:
+        case None | bool() | int() | str():
+            # The base type: an enumeration, or NumPy's string, would not be plain.
+            return value if value is None else _base(value)
+        case float() | np.floating():
+            return float(value) if math.isfinite(value) else None
+        case Mapping():
+            return {str(plain(name)): plain(item) for name, item in value.items()}
+        case Path():
+            return keys.to_text(str(value))
+        case Enum():
+            return plain(value.value)
+        case np.generic() | np.ndarray():
+            return plain(value.tolist())
+        case Sequence() | set() | frozenset():
+            return [plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
