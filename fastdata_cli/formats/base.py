@@ -19,7 +19,7 @@ from fastdata_cli.errors import BadSampleError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
-from fastdata_cli.storage.process_local import ProcessLocal
+from fastdata_cli.storage.process_local import Inherited, ProcessLocal
 from fastdata_cli.storage.staging import Staging, storage_errors
 from fastdata_cli.storage.table import SampleTable, checksums
 
@@ -54,7 +54,7 @@ class IndexedReader(ABC, Generic[H]):
         self.path = path
         self.options = options
         self._handle: ProcessLocal[H] = ProcessLocal(self._open, self._close)
-        self._table: ProcessLocal[SampleTable] = ProcessLocal(self._load_table, lambda table: None)
+        self._table = Inherited(self._load_table)
         self._start()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ class IndexedReader(ABC, Generic[H]):
 
     @abstractmethod
     def _load_table(self) -> SampleTable:
-        """Load keys, labels and checksums; memory-mapped where that is possible."""
+        """Load keys, labels and checksums: plain arrays, which forked children inherit."""
 
     @abstractmethod
     def _fetch(self, handle: H, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:

@@ -62,6 +62,27 @@ class ProcessLocal(Generic[T]):
                 self._close(value)
 
 
+class Inherited(Generic[T]):
+    """One lazily made value of plain arrays, which forked children share with their parent.
+
+    There is no lock that a fork could leave held: two threads that ask first may both make it.
+    """
+
+    def __init__(self, maker: Callable[[], T]) -> None:
+        self._make = maker
+        self._value: T | None = None
+
+    def get(self) -> T:
+        """Return the value, making it if need be."""
+        if self._value is None:
+            self._value = self._make()
+        return self._value
+
+    def close(self) -> None:
+        """Forget the value; the next ``get`` makes it anew."""
+        self._value = None
+
+
 def _after_fork_in_child() -> None:
     for instance in list(_instances):
         instance._forget_after_fork()

@@ -76,9 +76,10 @@ def _few_repeats(seconds: Sequence[float]) -> TimingWarning | None:
 
 
 def _slow_first(seconds: Sequence[float]) -> TimingWarning | None:
-    times = seconds[0] / float(np.median(seconds[1:]))
-    if times <= 1:
+    others = float(np.median(seconds[1:]))
+    if seconds[0] <= others or others == 0:
         return None
+    times = seconds[0] / others
     text = (
         f"the first repeat took {times:.2g} times as long as the others, as on a cold cache or "
         "while something starts up: warm up first, or make every repeat start cold"

@@ -182,7 +182,7 @@ def _run(program: FioProgram, job: FioJob, target: Target) -> DeviceResult:
         target.descriptors,
         job.runtime_s + _GRACE_S,
     )
-    report = read_report(stdout, stderr, code)
+    report = read_report(stdout, _with_names(stderr, target), code)
     return DeviceResult(
         name=job.name,
         rw=job.rw,
@@ -200,6 +200,16 @@ def _run(program: FioProgram, job: FioJob, target: Target) -> DeviceResult:
         command=shlex.join(["fio", *options]),
         warnings=(*target.warnings, *too_short(job, report.seconds)),
     )
+
+
+def _with_names(text: bytes, target: Target) -> bytes:
+    """Put the names of files in place of the descriptors that fio knows."""
+    names = dict(zip(target.descriptors, target.names, strict=True))
+
+    def name(found: re.Match[bytes]) -> bytes:
+        return os.fsencode(names.get(int(found[1]), os.fsdecode(found[0])))
+
+    return re.sub(rb"/proc/self/fd/(\d+)", name, text)
 
 
 def _options(job: FioJob, total_bytes: int) -> list[str]:

@@ -19,14 +19,12 @@ History: 1, the first.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,6 +115,51 @@ class Record:
             ) from problem
 
 
+def save_record(record: Record, path: Path) -> None:
+    """Write the record so that ``path`` holds, at any moment, the old one or the new one, whole.
+
+    Raises:
+        StorageError: the operating system refuses.
+        TypeError: see ``Record.to_json``.
+    """
+    text = record.to_json().encode()
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(text)  # a pipe or a terminal: there is nothing to put in its place
+            return
+        fresh = target.with_name(f".{os.getpid()}.fastdata-record")
+        try:
+            _write_synced(fresh, text)
+            os.replace(fresh, target)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as problem:
+        raise StorageError(
+            f"{keys.to_text(str(path))}: the record cannot be written: {problem.strerror}",
+            hint="give --save a file in a folder that can be written",
+            path=str(path),
+        ) from problem
+
+
+def load_record(path: Path) -> Record:
+    """Return the record that a file holds.
+
+    Raises:
+        SourceNotFoundError: no such file.
+        UsageError: it cannot be read, is no record, or one of another version.
+        DamagedDatasetError: a record with something missing.
+    """
+    where = keys.to_text(str(path))
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as problem:
+        raise SourceNotFoundError(f"{where}: no such file", path=str(path)) from problem
+    except OSError as problem:
+        raise UsageError(f"{where} cannot be read: {problem.strerror}") from problem
+    return Record.from_json(content, where=where)
+
+
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON holds it: dataclasses as objects, arrays as lists, keys as text.
 
@@ -124,21 +167,25 @@ def plain(value: Any) -> Any:
         TypeError: there is no such form.
     """
     match value:
-        case None | bool() | int() | str():
-            # The base type: an enumeration, or NumPy's string, would not be plain.
-            return value if value is None else _base(value)
         case float() | np.floating():
             return float(value) if math.isfinite(value) else None
+        case None | bool() | int() | str():
+            return value
         case Mapping():
-            return {str(plain(name)): plain(item) for name, item in value.items()}
-        case Path():
-            return keys.to_text(str(value))
-        case Enum():
-            return plain(value.value)
+            return {str(name): plain(item) for name, item in value.items()}
+        case tuple() | list():
+            return [plain(item) for item in value]
         case np.generic() | np.ndarray():
             return plain(value.tolist())
-        case Sequence() | set() | frozenset():
-            return [plain(item) for item in value]
+        case Path():
+            return keys.to_text(str(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def _write_synced(path: Path, text: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
