@@ -40,6 +40,7 @@ from fastdata_cli.storage.table import SampleTable
 
 JOURNAL_VERSION = 1
 
+_PUBLISHING = "publishing"
 _LOCK = "lock"
 
 
@@ -132,6 +133,7 @@ class Staging:
         pairs = items if items is not None else [(self.item, self.destination)]
         with storage_errors(self.destination):
             durable.sync_tree(self.data)
+            (self.root / _PUBLISHING).touch()
             for staged, final in pairs:
                 if self.overwrite:
                     if staged == pairs[-1][0] and os.path.lexists(final):
@@ -163,7 +165,7 @@ class Staging:
 
     def _is_bare(self) -> bool:
         """Return whether a run was killed between publishing its data and clearing the place."""
-        return not self.data.is_dir() or not any(self.data.iterdir())
+        return (self.root / _PUBLISHING).exists() and not any(self.data.iterdir())
 
     def _forget_journal(self) -> None:
         """Make the place worthless: an exchange puts the old dataset here, which is not ours."""

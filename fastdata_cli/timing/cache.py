@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _BLOCK = 8 << 20
+_FEW_FILES = 16
 
 
 def residency(files: Iterable[Path], *, seconds: float = 5.0) -> Residency:
@@ -65,9 +67,11 @@ def evict(files: Iterable[Path]) -> Residency:
     Returns:
         what is resident afterwards; its notes say what stayed, and why.
     """
-    census = Census(_drop_and_look)
-    for path in files:
-        census.visit(path)
+    paths = list(files)
+    census = _dropped(paths)
+    if census.resident:
+        _sync(census.resident)
+        census = _dropped(paths)
     return census.result(_why_stayed(census.resident))
 
 
@@ -100,16 +104,24 @@ def _look(descriptor: int, mount: Mount) -> tuple[int, str] | None:
 
 def _drop_and_look(descriptor: int, mount: Mount) -> tuple[int, str] | None:
     drop(descriptor)
-    found = _look(descriptor, mount)
-    if found is not None and found[0] == 0:
-        return found
-    # Only now, as every sync of a clean file costs a flush of the drive.
-    try:
-        os.fdatasync(descriptor)
-    except OSError:  # such as a read-only file system: then there is nothing to sync
-        return found
-    drop(descriptor)
     return _look(descriptor, mount)
+
+
+def _dropped(paths: list[Path]) -> Census:
+    census = Census(_drop_and_look)
+    for path in paths:
+        census.visit(path)
+    return census
+
+
+def _sync(paths: list[Path]) -> None:
+    """Wait until the dirty pages of files are on the device."""
+    if len(paths) > _FEW_FILES:  # one by one, each costs a flush of the drive
+        os.sync()
+        return
+    for path in paths:
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            os.fdatasync(file.fileno())
 
 
 def _why_stayed(paths: list[Path]) -> tuple[str, ...]:
@@ -125,7 +137,9 @@ def _why_stayed(paths: list[Path]) -> tuple[str, ...]:
             return "stayed in the page cache: mapped by this process, close its readers first"
         if users:
             return f"stayed in the page cache: mapped by process {min(users)}"
-        return "stayed in the page cache: in use, locked, or mapped by a process not visible here"
+        return (
+            "stayed in the page cache: in use, unwritten, or mapped by a process not visible here"
+        )
 
     return by_reason(paths, why)
 

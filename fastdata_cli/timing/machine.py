@@ -32,7 +32,7 @@ def machine_counters(*, proc: Path = _PROC) -> MachineCounters | None:
         stat = (proc / "stat").read_text().split("\n", 1)[0].split()
         pages = dict(line.split()[:2] for line in (proc / "vmstat").read_text().splitlines())
         ticks = [int(word) for word in stat[1:9]]
-        user, nice, system, idle, iowait, irq, softirq, steal = ticks
+        user, nice, system, _, iowait, irq, softirq, steal = ticks
     except (OSError, ValueError):
         return None
     return MachineCounters(

@@ -139,7 +139,7 @@ class ProcessTree:
         for name in os.listdir(self._proc):
             if name.isdigit():
                 pid = int(name)
-                parent = before.get(pid) or self._parent(pid)
+                parent = before[pid] if pid in before else self._parent(pid)
                 if parent is not None:
                     now[pid] = parent
         self._parents = now
