@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import xxhash
-
 from fastdata_cli import registry
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import SourceNotFoundError, UsageError
@@ -17,6 +15,7 @@ from fastdata_cli.keys import KeyTable
 from fastdata_cli.operations.settings import SourceOptions
 from fastdata_cli.options import flag
 from fastdata_cli.sample import Reject
+from fastdata_cli.storage.table import fingerprint
 
 STDIN = "-"
 
@@ -75,8 +74,9 @@ def open_source(
 
 
 def _from_list(listed: str, options: SourceOptions) -> Source:
-    from fastdata_cli.formats.tree import TreeReader
-    from fastdata_cli.storage.labels import load_classes, load_labels
+    from fastdata_cli.formats.tree.classes import load_classes
+    from fastdata_cli.formats.tree.reader import TreeReader
+    from fastdata_cli.storage.labels import load_labels
     from fastdata_cli.storage.listing import list_paths, read_path_list
 
     with _path_stream(listed) as stream:
@@ -126,11 +126,6 @@ def _described(
 
 
 def _fingerprint(reader: Reader) -> str:
-    digest = xxhash.xxh3_128()
     keys = reader.keys()
     table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
-    digest.update(table.blob.tobytes())
-    digest.update(table.offsets.tobytes())
-    digest.update(reader.labels().tobytes())
-    digest.update("\0".join(reader.schema.class_names).encode("utf-8", "surrogateescape"))
-    return str(digest.hexdigest())
+    return fingerprint(table, reader.labels(), reader.schema.class_names)

@@ -14,7 +14,6 @@ that reports print (``%0A`` for a newline).
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
 from fastdata_cli.keys import KeyTable, to_bytes, to_text
 from fastdata_cli.sample import UNLABELLED
@@ -115,46 +113,6 @@ def load_labels(path: Path) -> LabelTable:
         return _collect(path, label_rows(path))
     except OSError as problem:
         raise UsageError(f"{path}: cannot be read ({problem.strerror})") from problem
-
-
-def load_classes(path: Path) -> tuple[str, ...]:
-    """Return class names in the order of their numbers.
-
-    Args:
-        path: a text file with one class a line, a JSON list, or a dataset in any format.
-
-    Raises:
-        UsageError: the file cannot be read, or names no class or one class twice.
-        FastdataError: a dataset that cannot be opened.
-    """
-    if path.is_dir():
-        names = registry.open_reader(path).schema.class_names
-    else:
-        names = _classes_of_file(path)
-    if not names:
-        raise UsageError(f"{path}: there are no class names in it", path=str(path))
-    if len(set(names)) < len(names):
-        again = next(name for at, name in enumerate(names) if name in names[:at])
-        raise UsageError(f"{path}: names the class {to_text(again)!r} twice", path=str(path))
-    return names
-
-
-def _classes_of_file(path: Path) -> tuple[str, ...]:
-    if any(row.recognises(path) for row in registry.all_formats()):
-        return registry.open_reader(path).schema.class_names
-    try:
-        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
-    except OSError as problem:
-        raise UsageError(f"{path}: cannot be read ({problem.strerror})") from problem
-    if not text.lstrip().startswith("["):
-        return tuple(line for line in text.split("\n") if line.strip())
-    try:
-        names = json.loads(text)
-    except ValueError as problem:
-        raise UsageError(f"{path}: not a JSON list ({problem})", path=str(path)) from problem
-    if not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{path}: a list of class names holds texts only", path=str(path))
-    return tuple(names)
 
 
 def _collect(path: Path, rows: Iterator[Row]) -> LabelTable:

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.keys import KeyTable, from_bytes
@@ -35,6 +34,7 @@ from fastdata_cli.storage.labels import LabelTable
 from fastdata_cli.storage.listing_paths import below_root, read_path_list
 from fastdata_cli.storage.listing_rows import Rows, digests, first_folders, number_classes, text_of
 from fastdata_cli.storage.listing_walk import TreeWalk
+from fastdata_cli.storage.table import fingerprint
 
 __all__ = ["Listing", "list_image", "list_paths", "list_tree", "read_path_list"]
 
@@ -56,11 +56,7 @@ class Listing:
 
     def fingerprint(self) -> str:
         """Return the xxh3-128 over keys, labels and class names, in hexadecimal."""
-        digest = xxhash.xxh3_128()
-        for column in (self.files.blob, self.files.offsets, self.labels):
-            digest.update(np.ascontiguousarray(column).data)
-        digest.update(KeyTable.from_keys(self.class_names).lines())
-        return str(digest.hexdigest())
+        return fingerprint(self.files, self.labels, self.class_names)
 
 
 def list_tree(

@@ -127,6 +127,15 @@ def checksum(image: NDArray[Any]) -> int:
     return xxhash.xxh3_64_intdigest(np.ascontiguousarray(image).data)
 
 
+def fingerprint(keys: KeyTable, labels: NDArray[np.int64], class_names: Sequence[str]) -> str:
+    """Return the xxh3-128 over keys, labels and class names, in hexadecimal."""
+    digest = xxhash.xxh3_128()
+    for column in (keys.blob, keys.offsets, labels):
+        digest.update(np.ascontiguousarray(column).data)
+    digest.update(KeyTable.from_keys(class_names).lines())
+    return str(digest.hexdigest())
+
+
 def npy_bytes(array: NDArray[Any]) -> bytes:
     """Return ``array`` as the bytes of a ``.npy`` file, the same for equal arrays."""
     buffer = io.BytesIO()

@@ -111,7 +111,9 @@ class Census:
             mount = self._mounts[status.st_dev] = mount_of(path)
         found = self._look(descriptor, mount)
         if found is None:
-            self._miss(path, status.st_size, "the kernel tells only its owner, and who may write it")
+            self._miss(
+                path, status.st_size, "the kernel tells only its owner, and who may write it"
+            )
             return
         cached, method = found
         self._methods.add(method)

@@ -81,15 +81,14 @@ def test_chain_through_all_formats_keeps_every_byte(run: Run, tmp_path: Path) ->
     odd = [b"photo.v1.jpg", b"photo.v2.jpg", b"a.png", b"A.jpg", b"100%41.jpg", b"\xff\xfe.jpg"]
     odd += ["é.jpg".encode(), "e\u0301.jpg".encode(), b"line\nbreak.jpg", b"a.jpg"]
     for index, name in enumerate(odd):
-        path = os.fsencode(source) + b"/class0/" + name
-        with open(path, "wb") as file:
+        with open(os.fsencode(source) + b"/class0/" + name, "wb") as file:
             file.write(jpeg(20, 20, index + 100))
     chain = ["1.lmdb", "2.tar", "3.h5", "4.zarr", "5.raw"]
     previous = source
     wanted = open_reader(source)
-    for name in chain:
-        run("convert", previous, tmp_path / name, "--payload", "encoded")
-        previous = tmp_path / name
+    for link in chain:
+        run("convert", previous, tmp_path / link, "--payload", "encoded")
+        previous = tmp_path / link
         reader = open_reader(previous)
         assert list(reader.keys()) == list(wanted.keys())
         assert reader.labels().tolist() == wanted.labels().tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -63,7 +64,7 @@ def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_p
 def test_sample_of_pixels_is_a_png(run: Run, tree: Path, tmp_path: Path) -> None:
     run("convert", tree, tmp_path / "out.raw")
     run("inspect", tmp_path / "out.raw", "--sample", 3, "-o", tmp_path / "3.png")
-    pixels = cv2.imread(str(tmp_path / "3.png"), cv2.IMREAD_COLOR_RGB)
+    pixels: Any = cv2.imread(str(tmp_path / "3.png"), cv2.IMREAD_COLOR_RGB)
     assert np.array_equal(pixels, open_reader(tmp_path / "out.raw").read(3).image)
 
 

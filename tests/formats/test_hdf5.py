@@ -23,11 +23,11 @@ from fastdata_cli.errors import (
     UnsupportedError,
     UsageError,
 )
-from fastdata_cli.formats import hdf5_open
 from fastdata_cli.formats.hdf5 import FORMAT
-from fastdata_cli.formats.hdf5_filters import Hdf5WriteOptions
-from fastdata_cli.formats.hdf5_reader import Hdf5ReadOptions
-from fastdata_cli.formats.hdf5_writer import DATA_CHUNK
+from fastdata_cli.formats.hdf5 import open as hdf5_open
+from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions
+from fastdata_cli.formats.hdf5.reader import Hdf5ReadOptions
+from fastdata_cli.formats.hdf5.writer import DATA_CHUNK
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Sample, Schema
 from fastdata_cli.testing import FormatConformance, pixel_samples, synthetic, write_dataset

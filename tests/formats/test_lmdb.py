@@ -23,10 +23,11 @@ from fastdata_cli.errors import (
     StorageError,
     UnsupportedError,
 )
-from fastdata_cli.formats import lmdb_foreign, lmdb_records
 from fastdata_cli.formats.lmdb import FORMAT
-from fastdata_cli.formats.lmdb_file import DataFile
-from fastdata_cli.formats.lmdb_writer import LmdbWriter
+from fastdata_cli.formats.lmdb import foreign as lmdb_foreign
+from fastdata_cli.formats.lmdb import records as lmdb_records
+from fastdata_cli.formats.lmdb.file import DataFile
+from fastdata_cli.formats.lmdb.writer import LmdbWriter
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.testing import (
     FormatConformance,

@@ -13,8 +13,9 @@ from fastdata_cli.errors import (
     BadSampleError,
     DamagedDatasetError,
 )
-from fastdata_cli.formats import tree_files
-from fastdata_cli.formats.tree import FORMAT, TreeReader, TreeReadOptions
+from fastdata_cli.formats.tree import FORMAT
+from fastdata_cli.formats.tree import files as tree_files
+from fastdata_cli.formats.tree.reader import TreeReader, TreeReadOptions
 from fastdata_cli.sample import Payload, Reject, Sample
 from fastdata_cli.storage.listing import list_paths
 from fastdata_cli.testing import FormatConformance

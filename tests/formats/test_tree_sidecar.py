@@ -14,7 +14,8 @@ from fastdata_cli.errors import (
     DamagedDatasetError,
     UsageError,
 )
-from fastdata_cli.formats.tree import FORMAT, TreeReadOptions
+from fastdata_cli.formats.tree import FORMAT
+from fastdata_cli.formats.tree.reader import TreeReadOptions
 from fastdata_cli.sample import Batch, Payload
 from fastdata_cli.testing import write_dataset
 from fastdata_cli.testing.conformance import digests

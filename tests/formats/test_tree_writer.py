@@ -22,7 +22,7 @@ from fastdata_cli.errors import (
     UnsupportedError,
 )
 from fastdata_cli.formats.tree import FORMAT
-from fastdata_cli.formats.tree_names import default_name, file_names
+from fastdata_cli.formats.tree.names import default_name, file_names
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Sample
 from fastdata_cli.storage import durable

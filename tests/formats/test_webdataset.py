@@ -14,7 +14,7 @@ import pytest
 from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset_writer import WebDatasetWriteOptions
+from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions
 from fastdata_cli.keys import from_text
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.testing import (

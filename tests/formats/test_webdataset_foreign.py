@@ -17,7 +17,7 @@ from fastdata_cli import registry
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset_reader import WebDatasetReadOptions
+from fastdata_cli.formats.webdataset.reader import WebDatasetReadOptions
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.testing.synthetic import png
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastdata_cli.formats.webdataset_names import StemRegister, split_field, stem_of
-from fastdata_cli.formats.webdataset_tar import header
-from fastdata_cli.formats.webdataset_walk import header_is_sound
+from fastdata_cli.formats.webdataset.names import StemRegister, split_field, stem_of
+from fastdata_cli.formats.webdataset.tar import header
+from fastdata_cli.formats.webdataset.walk import header_is_sound
 
 KEYS = st.lists(
     st.one_of(st.text(max_size=12), st.text("./_ax%\\A", max_size=12)), min_size=1, max_size=12

@@ -17,10 +17,10 @@ from fastdata_cli.errors import (
     SourceNotFoundError,
     UnsupportedError,
 )
-from fastdata_cli.formats import webdataset_source
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset_shards import expand_braces, gaps
-from fastdata_cli.formats.webdataset_writer import WebDatasetWriteOptions
+from fastdata_cli.formats.webdataset import source as webdataset_source
+from fastdata_cli.formats.webdataset.shards import expand_braces, gaps
+from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.storage import durable
 from fastdata_cli.testing import encoded_samples, pixel_samples, synthetic, write_dataset

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
 from fastdata_cli.formats.zarr import FORMAT
-from fastdata_cli.formats.zarr_options import ZarrWriteOptions, plan
+from fastdata_cli.formats.zarr.options import ZarrWriteOptions, plan
 from fastdata_cli.sample import Payload, Sample, Schema
 from fastdata_cli.testing import FormatConformance, synthetic, write_dataset
 

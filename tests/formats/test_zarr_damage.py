@@ -15,8 +15,8 @@ from fastdata_cli import registry
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError, FastdataError
 from fastdata_cli.formats.zarr import FORMAT
-from fastdata_cli.formats.zarr_blosc import Blosc, CorruptChunkError, decompress, read_blocks
-from fastdata_cli.formats.zarr_options import ZarrWriteOptions
+from fastdata_cli.formats.zarr.blosc import Blosc, CorruptChunkError, decompress, read_blocks
+from fastdata_cli.formats.zarr.options import ZarrWriteOptions
 from fastdata_cli.sample import Payload
 from fastdata_cli.testing import synthetic, write_dataset
 

@@ -23,7 +23,7 @@ from fastdata_cli.errors import (
     UnsupportedError,
     UsageError,
 )
-from fastdata_cli.formats.zarr_options import ZarrReadOptions
+from fastdata_cli.formats.zarr.options import ZarrReadOptions
 from fastdata_cli.sample import Reject
 
 COUNT, SHAPE = 23, (12, 10, 3)

@@ -71,7 +71,7 @@ def test_pixels_match_an_independent_decode(tree: Path, tmp_path: Path) -> None:
     reader = registry.open_reader(tmp_path / "o.raw")
     for index in range(len(reader)):
         sample = reader.read(index)
-        truth = cv2.imread(str(tree / sample.key), cv2.IMREAD_COLOR_RGB)
+        truth: Any = cv2.imread(str(tree / sample.key), cv2.IMREAD_COLOR_RGB)
         assert np.array_equal(sample.image, truth)
 
 
@@ -84,7 +84,7 @@ def test_a_pixel_source_stays_pixels_and_can_become_files(tree: Path, tmp_path: 
     files = registry.open_reader(tmp_path / "c.lmdb")
     raw = registry.open_reader(tmp_path / "a.raw")
     for index in range(len(raw)):
-        decoded = cv2.imdecode(files.read(index).image, cv2.IMREAD_COLOR_RGB)
+        decoded: Any = cv2.imdecode(files.read(index).image, cv2.IMREAD_COLOR_RGB)
         assert np.array_equal(decoded, raw.read(index).image)
         assert np.array_equal(packed.read(index).image, raw.read(index).image)
     convert(plan_for(tmp_path / "a.raw", tmp_path / "pngs", to="tree"))
@@ -96,7 +96,8 @@ def test_what_cannot_be_encoded_is_refused_before_work(tmp_path: Path) -> None:
     samples = [Sample(f"{i}.png", image) for i, image in enumerate(images)]
     raw = registry.get("raw")
     write_dataset(raw, tmp_path / "floats.raw", samples, Payload.PIXELS)
-    for options in ({"payload": "encoded"}, {"size": "3"}):
+    refused: list[dict[str, Any]] = [{"payload": "encoded"}, {"size": "3"}]
+    for options in refused:
         with pytest.raises(UnsupportedError, match="float32"):
             plan_for(tmp_path / "floats.raw", tmp_path / "o.zarr", **options)
     convert(plan_for(tmp_path / "floats.raw", tmp_path / "o.zarr"))

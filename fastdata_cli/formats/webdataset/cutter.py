@@ -1,0 +1,113 @@
+"""Owns cutting a stream of samples into shards, each a tar that is not ended yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fastdata_cli.contract import Receipt
+from fastdata_cli.formats.webdataset.tar import MemberStream, total_bytes
+from fastdata_cli.storage import durable
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLimits:
+    """When a shard is full: before the sample that would exceed either; None for no limit."""
+
+    samples: int | None
+    bytes: int | None
+    """Of headers, images, labels and JSON; the index of the shard is not counted."""
+
+    def exceeded_by(self, samples: int, size: int) -> bool:
+        """Tell whether a shard with so many samples and bytes would be too large."""
+        if self.samples is not None and samples > self.samples:
+            return True
+        return self.bytes is not None and size > self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEnd:
+    """How far a shard was filled."""
+
+    shard: int = 0
+    samples: int = 0
+    bytes: int = 0
+
+
+class ShardCutter:
+    """Appends the samples of one part to shards, beginning others as they fill up.
+
+    Args:
+        folder: where the shards lie.
+        name: returns the file name of a shard by its number.
+        limits: when a shard is full.
+        start: how far the part before filled the last shard.
+    """
+
+    def __init__(
+        self, folder: Path, name: Callable[[int], str], limits: ShardLimits, start: ShardEnd
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._limits = limits
+        self._end = start
+        self._ends: list[ShardEnd] = []
+        self._descriptor: int | None = None
+        self._stream: MemberStream | None = None
+
+    def append(self, pieces: Sequence[Any]) -> int:
+        """Append the members of one sample; return where they begin in their shard."""
+        end = self._end
+        full = self._limits.exceeded_by(end.samples + 1, end.bytes + total_bytes(pieces))
+        if full and end.samples:
+            self._next_shard()
+        stream = self._stream or self._open()
+        begin = stream.position
+        stream.append(pieces)
+        self._end = replace(self._end, samples=self._end.samples + 1, bytes=stream.position)
+        return begin
+
+    def finish(self) -> list[ShardEnd]:
+        """Make everything durable; return how far each shard that grew was filled."""
+        if self._stream is not None:
+            self._sync()
+        return self._ends
+
+    def close(self) -> None:
+        """Close the file that is open, if any."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = self._stream = None
+
+    def _open(self) -> MemberStream:
+        path = self._folder / self._name(self._end.shard)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        if self._end.bytes == 0:
+            durable.sync_directory(self._folder)
+        self._stream = MemberStream(self._descriptor, self._end.bytes)
+        return self._stream
+
+    def _sync(self) -> None:
+        assert self._stream is not None
+        assert self._descriptor is not None
+        self._stream.flush()
+        durable.sync_file(self._descriptor)
+        self._ends.append(self._end)
+
+    def _next_shard(self) -> None:
+        if self._stream is not None:  # else the part before filled it, and made it durable
+            self._sync()
+            self.close()
+        self._end = ShardEnd(self._end.shard + 1)
+
+
+def shard_ends(receipts: Sequence[Receipt]) -> list[ShardEnd]:
+    """Return how far each shard was filled after all of these parts, by number."""
+    ends = {}
+    for receipt in receipts:
+        for shard, samples, size in receipt.facts["shards"]:
+            ends[shard] = ShardEnd(shard, samples, size)
+    return [ends[shard] for shard in sorted(ends)]
