@@ -12,11 +12,14 @@ from fastdata_cli._version import __version__
 
 if TYPE_CHECKING:
     from fastdata_cli.errors import FastdataError
+    from fastdata_cli.loading import BlockShuffleSampler, FastDataset
     from fastdata_cli.registry import open_reader
     from fastdata_cli.sample import Batch, Payload, Sample, Schema
 
 _HOMES = {
     "Batch": "fastdata_cli.sample",
+    "BlockShuffleSampler": "fastdata_cli.loading",
+    "FastDataset": "fastdata_cli.loading",
     "FastdataError": "fastdata_cli.errors",
     "Payload": "fastdata_cli.sample",
     "Sample": "fastdata_cli.sample",
@@ -24,7 +27,17 @@ _HOMES = {
     "open_reader": "fastdata_cli.registry",
 }
 
-__all__ = ["Batch", "FastdataError", "Payload", "Sample", "Schema", "__version__", "open_reader"]
+__all__ = [
+    "Batch",
+    "BlockShuffleSampler",
+    "FastDataset",
+    "FastdataError",
+    "Payload",
+    "Sample",
+    "Schema",
+    "__version__",
+    "open_reader",
+]
 
 
 def __getattr__(name: str) -> Any:

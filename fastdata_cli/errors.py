@@ -121,11 +121,18 @@ class BadSampleError(FastdataError, ValueError):
     """One sample cannot be read or decoded.
 
     Facts: ``key`` (str, may be empty while unknown) and ``reason`` (a word of the image policy,
-    such as ``truncated``); ``detail`` says more.
+    such as ``truncated``); ``detail`` says more. All are empty where only the message survived, as
+    in the error that torch's DataLoader makes of one raised in a worker.
     """
 
     def __init__(
-        self, message: str = "", *, hint: str = "", key: str = "", reason: str, detail: str = ""
+        self,
+        message: str = "",
+        *,
+        hint: str = "",
+        key: str = "",
+        reason: str = "",
+        detail: str = "",
     ) -> None:
         text = message or ": ".join(part for part in (key, reason, detail) if part)
         super().__init__(text, hint=hint, key=key, reason=reason, detail=detail)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fastdata_cli.keys import KeyTable, from_bytes, from_text, to_bytes, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes, from_text, to_bytes, to_text
 
 # Pieces that meet each other's escapes when they stand side by side.
 PIECES = [b"%", b"4", b"41", b"%41", b"\n", b"\r", b"\0", b"\x7f", b"\xff", b"\xc3", b"\xa9"]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Capability, Format, Part, Reader, Receipt, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import Images, IndexedReader, StagedWriter, manifest_text
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Sample

@@ -124,16 +124,16 @@ class SequentialSampler(Sampler):
 
 
 class BlockShuffleSampler(Sampler):
-    """Blocks in random order, and samples at random within a window of a few blocks.
+    r"""Blocks in random order, and samples at random within a window of a few blocks.
 
     Where neighbours share a chunk, a random order reads and decodes a whole chunk for every
     sample. This one needs each chunk once, while all of its window is at hand::
 
         stored    0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 | 12 13 14 | 15 16 17        block = 3
         blocks    9 10 11 | 3 4 5 | 15 16 17 | 0 1 2 | 12 13 14 | 6 7 8       in random order
-                  \\______window_____/\\______window_____/\\_____window____/      window = 2
+                  \______window_____/\______window_____/\_____window____/      window = 2
         epoch     4 11 9 5 3 10 | 1 15 0 16 2 17 | 8 13 6 7 14 12             random in each
-                  \\__________rank 0________/\\_________rank 1_________/         world_size = 2
+                  \__________rank 0________/\_________rank 1_________/         world_size = 2
 
     Ranks cut the row of blocks of an epoch into runs that differ by one sample at most; a block
     that lies across a cut is read by both neighbours, and each sample by one. Windows are counted
@@ -244,7 +244,7 @@ class BatchSampler:
         count = len(self.sampler)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
-    def __iter__(self) -> Iterator[Positions]:
+    def __iter__(self) -> Iterator[Any]:  # of Positions: DataLoader is annotated to take lists
         return self._batches(self.sampler.pieces())
 
     def _batches(self, pieces: Iterator[Positions]) -> Iterator[Positions]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from fastdata_cli.contract import Finding, Reader
 from fastdata_cli.errors import BadSampleError, UsageError
-from fastdata_cli.keys import KeyTable, printable, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import printable, to_text
 from fastdata_cli.operations.plan import spread
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.sample import Payload, Sample

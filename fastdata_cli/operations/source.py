@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from fastdata_cli import registry
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import SourceNotFoundError, UsageError
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.operations.settings import SourceOptions
 from fastdata_cli.options import flag
 from fastdata_cli.sample import Reject

@@ -24,7 +24,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import UsageError
-from fastdata_cli.keys import KeyTable, to_bytes, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_bytes, to_text
 from fastdata_cli.sample import UNLABELLED
 from fastdata_cli.storage.label_rows import Row, label_rows, malformed
 from fastdata_cli.storage.listing_rows import digests, number_classes, pack

@@ -28,7 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.keys import KeyTable, from_bytes
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import UNLABELLED, Reject
 from fastdata_cli.storage.labels import LabelTable
 from fastdata_cli.storage.listing_paths import below_root, read_path_list

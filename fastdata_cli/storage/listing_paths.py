@@ -10,7 +10,8 @@ from typing import BinaryIO
 import numpy as np
 
 from fastdata_cli.errors import UsageError
-from fastdata_cli.keys import KeyTable, from_bytes, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes, to_text
 from fastdata_cli.storage.listing_rows import Rows, text_of, texts_of
 
 _READ_BYTES = 1 << 20

@@ -10,7 +10,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import UsageError
-from fastdata_cli.keys import KeyTable, from_bytes, from_text, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes, from_text, to_text
 from fastdata_cli.sample import UNLABELLED
 
 

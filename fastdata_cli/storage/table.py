@@ -13,7 +13,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import Batch
 
 _NO_METADATA = ""

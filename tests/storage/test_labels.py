@@ -9,7 +9,7 @@ import pytest
 from fastdata_cli.errors import UsageError
 from fastdata_cli.formats.raw import FORMAT as RAW
 from fastdata_cli.formats.tree.classes import load_classes
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import Payload
 from fastdata_cli.storage.labels import LabelTable, load_labels
 from fastdata_cli.testing import pixel_samples, write_dataset

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastdata_cli.errors import NotADatasetError, SourceNotFoundError, UsageError
-from fastdata_cli.keys import KeyTable, from_bytes
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.labels import load_labels
 from fastdata_cli.storage.listing import list_image, list_tree

@@ -72,7 +72,7 @@ def test_modified_z_scores_are_those_of_the_source() -> None:
     assert scores == pytest.approx([-0.6745, -0.2248, 0, 1.349, 0.6745 * 56.22 / 0.03], abs=1e-3)
     assert list(modified_z_scores([2, 2, 2])) == [0, 0, 0]
     assert modified_z_scores([2, 2, 2, 2, 3])[4] == pytest.approx(
-        0.8 / (0.32 * math.sqrt(math.pi / 2))
+        1 / (0.2 * math.sqrt(math.pi / 2))
     )
 
 

@@ -18,7 +18,7 @@ from fastdata_cli.formats.hdf5.layout import Layout, find_layout
 from fastdata_cli.formats.hdf5.open import damage_named, open_file, reason
 from fastdata_cli.formats.hdf5.rows import Rows, open_rows
 from fastdata_cli.formats.hdf5.texts import read_foreign_keys, read_texts
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.gather import arena_for

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 
 _LONGEST_FIXED = 1024
 _BLOCK_ROWS = 16384

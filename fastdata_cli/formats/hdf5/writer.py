@@ -17,7 +17,8 @@ from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions, creation_argumen
 from fastdata_cli.formats.hdf5.layout import MANIFEST_NAME
 from fastdata_cli.formats.hdf5.stage import LIBVER, roll_back, session
 from fastdata_cli.formats.hdf5.texts import text_layout, write_texts
-from fastdata_cli.keys import KeyTable, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch, Payload
 from fastdata_cli.storage.table import SampleTable

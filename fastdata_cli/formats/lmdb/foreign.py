@@ -30,7 +30,8 @@ from fastdata_cli.formats.lmdb.records import MANIFEST, OUR_KEYS, data_path
 from fastdata_cli.formats.lmdb.values import ValueReader
 from fastdata_cli.imaging.check import check
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
-from fastdata_cli.keys import KeyTable, from_bytes
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import UNLABELLED, Payload, Reject, Schema
 from fastdata_cli.storage.table import SampleTable
 

@@ -20,7 +20,8 @@ from fastdata_cli.formats.tree import sidecar as tree_sidecar
 from fastdata_cli.formats.tree.classes import load_classes
 from fastdata_cli.formats.tree.files import read_file, read_files
 from fastdata_cli.formats.tree.sidecar import Sidecar
-from fastdata_cli.keys import KeyTable, to_bytes
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_bytes
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Payload, Reject, Sample, Schema
 from fastdata_cli.storage.gather import arena_for

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 

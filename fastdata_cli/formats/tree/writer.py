@@ -18,7 +18,8 @@ from fastdata_cli.errors import DamagedDatasetError, DestinationExistsError, Uns
 from fastdata_cli.formats.base import StagedWriter, manifest_text
 from fastdata_cli.formats.tree import sidecar as tree_sidecar
 from fastdata_cli.formats.tree.names import default_name, file_names
-from fastdata_cli.keys import KeyTable, from_bytes, from_text, to_bytes, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes, from_text, to_bytes, to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import UNLABELLED, Batch, Payload, Schema

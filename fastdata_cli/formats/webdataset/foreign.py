@@ -26,7 +26,8 @@ from fastdata_cli.formats.webdataset.npy import NpyLayout, npy_layout
 from fastdata_cli.formats.webdataset.sample import LABEL_FIELD
 from fastdata_cli.formats.webdataset.side import SideFields, is_text
 from fastdata_cli.formats.webdataset.walk import Bytes, Damage
-from fastdata_cli.keys import KeyTable, to_text
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_text
 from fastdata_cli.sample import UNLABELLED, Payload, Reject
 
 DAMAGED = "damaged-container"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.webdataset.tar import BLOCK, END_OF_ARCHIVE, MemberStream
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.formats.webdataset.names import split_field
 from fastdata_cli.formats.webdataset.walk import Bytes, Damage, Kind, Member, Walk
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import Reject
 
 _RESERVED = re.compile(r"__[^/]*__(?:/|$)")

@@ -13,7 +13,7 @@ from fastdata_cli.formats.zarr.blosc import Blosc
 from fastdata_cli.formats.zarr.layout import ZarrFormat
 from fastdata_cli.formats.zarr.options import NO_CODEC, SHUFFLES, SHUFFLES_V3, Plan
 from fastdata_cli.formats.zarr.store import CLASSES_ATTRIBUTE, MANIFEST_ATTRIBUTE
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import Schema
 
 _SIDE_CHUNK = 65_536

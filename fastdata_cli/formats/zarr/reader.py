@@ -25,7 +25,7 @@ from fastdata_cli.formats.zarr.rows import (
     read_texts,
 )
 from fastdata_cli.formats.zarr.store import Contents, read_contents
-from fastdata_cli.keys import KeyTable
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
