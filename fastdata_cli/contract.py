@@ -145,11 +145,14 @@ class Reader(Protocol):
         ...
 
     def files(self) -> Iterator[Path]:
-        """Yield every file that the dataset's bytes lie in."""
+        """Yield every file that the dataset's bytes lie in, also one that is not there."""
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the layout for a person: chunk, shard, codec, level …; JSON-able, cheap."""
+        """Return the layout for a person: chunk, shard, codec, level …; JSON-able, cheap.
+
+        What is odd about the dataset stands there in words, as a list under ``notes``.
+        """
         ...
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
@@ -178,6 +181,7 @@ class Writer(Protocol):
     def write_part(self, part: Part, batch: Batch) -> Receipt:
         """Store a part durably; repeating it changes nothing.
 
+        The batch is the caller's again when this returns: nothing of it may be kept.
         Without PARALLEL_WRITE it is called in order from one thread.
         """
         ...

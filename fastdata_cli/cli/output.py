@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError
+from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError, StorageError
 from fastdata_cli.keys import printable
 
 _SIGPIPE_EXIT = 141
@@ -57,8 +57,16 @@ def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
             # The reader went away; keep the interpreter from complaining when it flushes.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(_SIGPIPE_EXIT) from None
+        except OSError as problem:
+            fail(StorageError(_os_error_text(problem)))
 
     return run
+
+
+def _os_error_text(problem: OSError) -> str:
+    place = problem.filename2 or problem.filename
+    reason = problem.strerror or str(problem)
+    return reason if place is None else f"{os.fsdecode(place)}: {reason}"
 
 
 def fail(problem: FastdataError) -> NoReturn:

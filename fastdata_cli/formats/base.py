@@ -221,7 +221,7 @@ class StagedWriter(ABC):
         options: the format's write options.
     """
 
-    limits = PartLimits(samples=1024, bytes=64 << 20)
+    limits = PartLimits(samples=4096, bytes=16 << 20)
     resumable = True
     """False: an interrupted staging cannot be reopened, and a new run starts again."""
 

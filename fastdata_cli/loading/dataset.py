@@ -9,8 +9,9 @@ import math
 import operator
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +44,7 @@ class EncodedImages(NamedTuple):
 
     def split(self) -> list[Tensor]:
         """Return one 1-D uint8 tensor for each image: what ``decode_jpeg`` of torchvision takes."""
-        return list(torch.tensor_split(self.data, self.offsets[1:-1]))
+        return [self.data[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
 
 class FastBatch(Sequence[tuple[Any, ...]]):
@@ -93,13 +94,14 @@ class FastDataset(Dataset[Any]):
 
     Args:
         source: path of a dataset, or a reader.
-        size: (height, width), or one number for both, that images are brought to as ``convert --size`` does; JPEGs are
-            decoded at reduced scale where that is enough. Encoded images of different sizes need
-            it, or a ``transform`` that makes them alike.
+        size: (height, width) or one number for both: what images are brought to, as by ``convert
+            --size``; JPEGs are decoded at a reduced scale where that is enough. Encoded images of
+            different sizes need it, or a ``transform``.
         fit: ``crop``, ``pad`` or ``stretch``, where the aspect differs.
         interpolation: ``area``, ``linear``, ``cubic`` or ``lanczos``.
         policy: how encoded images are judged and decoded.
-        transform: applied to each image, an array H×W×C that it may keep and change.
+        transform: applied to each image, an array H×W×C, of any size where none is given; what it
+            returns is stacked by torch's own collate function.
         decode: False leaves encoded images encoded: 1-D uint8.
         labels: one for each sample, in place of the stored ones; of any dtype and shape.
         with_index: make samples ``(image, label, index)``; ``keys[index]`` names the sample.
@@ -140,9 +142,11 @@ class FastDataset(Dataset[Any]):
             fit=fit,
             interpolation=interpolation,
             policy=policy,
+            decode=decode,
             verify=verify,
         )
         self._labels = None if labels is None else np.asarray(labels)
+        self.reader.labels()  # reads what stands beside the images, once for all forked workers
         self._check()
 
     def _check(self) -> None:
@@ -162,7 +166,7 @@ class FastDataset(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.reader)
 
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
+    def __getitem__(self, index: SupportsIndex) -> tuple[Any, ...]:
         position = operator.index(index)
         if not -len(self) <= position < len(self):
             raise IndexError(f"sample {position} of {len(self)} in {self.reader.path}")
@@ -207,22 +211,26 @@ class FastDataset(Dataset[Any]):
             cv2.setNumThreads(0)  # 1 hangs in a forked worker once the parent used the pool
 
     def _read(self, indices: Positions) -> Sequence[tuple[Any, ...]]:
+        if self.transform is not None:
+            views, stored = self._source.images(indices)
+            columns = self._columns(indices, stored)
+            rows = zip(views, *columns, strict=True)
+            return [(self.transform(view), *map(_plain, row)) for view, *row in rows]
         images, stored = self._pixels(indices) if self.decode else self._files(indices)
+        return FastBatch(images, *self._columns(indices, stored))
+
+    def _columns(self, indices: Positions, stored: Positions) -> list[Tensor]:
+        """Return what stands beside the images: labels and, when asked for, positions."""
         columns = [stored if self._labels is None else self._labels[indices]]
         if self.with_index:
             columns.append(indices)
-        samples = FastBatch(images, *map(torch.from_numpy, columns))
-        if self.transform is None:
-            return samples
-        return [(self.transform(image.numpy()), *rest) for image, *rest in samples]
+        return [torch.from_numpy(column) for column in columns]
 
     def _pixels(self, indices: Positions) -> tuple[Tensor, Positions]:
-        # What a transform returns is copied in any case, so its input need not be shared.
-        in_worker = get_worker_info() is not None and self.transform is None
         buffers: list[Tensor] = []
 
         def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-            buffers.append(_empty(shape, dtype, shared=in_worker))
+            buffers.append(_empty(shape, dtype))
             array: NDArray[Any] = buffers[-1].numpy()
             return array
 
@@ -235,10 +243,10 @@ class FastDataset(Dataset[Any]):
         return EncodedImages(*map(torch.from_numpy, (batch.images, batch.offsets))), batch.labels
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], *, shared: bool) -> Tensor:
-    """Return an uninitialised tensor, in memory that processes can share when asked."""
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    """Return an uninitialised tensor; in a worker, in memory that is handed over as it is."""
     empty = torch.from_numpy(np.empty(0, dtype))
-    if not shared:
+    if get_worker_info() is None:
         return torch.empty(shape, dtype=empty.dtype)
     # As torch's own collate function does: else the queue copies the batch into such memory.
     size = math.prod(shape) * dtype.itemsize

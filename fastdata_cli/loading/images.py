@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -14,8 +14,10 @@ from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging.decode import decode
 from fastdata_cli.imaging.resize import Fit, Interpolation, resize
 from fastdata_cli.keys import printable
+from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.sample import Batch, Payload
 
+Image = NDArray[Any]
 Allocate = Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]]
 """Makes the array of a batch, of a shape and dtype; its content does not matter."""
 
@@ -29,6 +31,7 @@ class ImageSource:
         fit: ``crop``, ``pad`` or ``stretch``, where the aspect differs.
         interpolation: ``area``, ``linear``, ``cubic`` or ``lanczos``.
         policy: how encoded images are judged and decoded.
+        decode: False leaves encoded images as they are.
         verify: compare every image with its stored checksum; reads each a second time.
 
     Raises:
@@ -44,6 +47,7 @@ class ImageSource:
         fit: Fit = "crop",
         interpolation: Interpolation = "area",
         policy: ImagePolicy | None = None,
+        decode: bool = True,
         verify: bool = False,
     ) -> None:
         for word, words in ((fit, get_args(Fit)), (interpolation, get_args(Interpolation))):
@@ -52,29 +56,24 @@ class ImageSource:
         self.reader = reader
         self.size = size
         self.verify = verify
+        self.encoded = reader.schema.payload is Payload.ENCODED
+        self.decodes = self.encoded and decode
         self._fit: Fit = fit
         self._interpolation: Interpolation = interpolation
         self._policy = policy or ImagePolicy()
-        self.encoded = reader.schema.payload is Payload.ENCODED
-        stored = reader.schema.image_shape
+        stored, dtype = reader.schema.image_shape, reader.schema.dtype
         self._resizes = size is not None and stored is not None and stored[:2] != size
-        if self._resizes and (stored is None or stored[2:] != (3,) or self._dtype != np.uint8):
+        if self._resizes and (stored is None or stored[2:] != (3,) or dtype != "uint8"):
             raise UnsupportedError(
-                f"{reader.path}: only RGB of 8 bits can be resized, not {self._dtype} of {stored}",
+                f"{reader.path}: only RGB of 8 bits is resized, not {dtype} of shape {stored}",
                 hint="leave size out, and resize in a transform",
             )
 
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.reader.schema.dtype)
-
-    def pixels(
-        self, indices: NDArray[np.int64], allocate: Allocate = np.empty
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the images at ``indices`` as pixels.
+    def pixels(self, indices: Positions, allocate: Allocate = np.empty) -> tuple[Image, Positions]:
+        """Return the images at ``indices`` as pixels in one array, and their labels.
 
         Returns:
-            N×H×W×C in an array from ``allocate``, and int64[N] labels.
+            N×H×W×C in an array from ``allocate``, and int64[N].
 
         Raises:
             BadSampleError: an image cannot be read or decoded, or fails its checksum.
@@ -82,12 +81,27 @@ class ImageSource:
         """
         if self.encoded or self._resizes:
             batch = self.stored(indices)
-            images = (self._image(batch, position) for position in range(len(batch)))
-            return self._gathered(batch, images, allocate), batch.labels
-        out = allocate((len(indices), *(self.reader.schema.image_shape or ())), self._dtype)
+            return self._gathered(batch, allocate), batch.labels
+        schema = self.reader.schema
+        out = allocate((len(indices), *(schema.image_shape or ())), np.dtype(schema.dtype))
         return out, self.stored(indices, out).labels
 
-    def stored(self, indices: NDArray[np.int64], out: NDArray[Any] | None = None) -> Batch:
+    def images(self, indices: Positions) -> tuple[Iterator[Image], Positions]:
+        """Return the images at ``indices`` one at a time, in any size, and their labels.
+
+        Returns:
+            H×W×C pixels, or 1-D uint8 where nothing is decoded, and int64[N].
+
+        Raises:
+            BadSampleError: as ``pixels``, while the images are taken.
+        """
+        batch = self.stored(indices)
+        images = (self._image(batch, position) for position in range(len(batch)))
+        if self.size is None:
+            return images, batch.labels
+        return (self._fitted(image, self.size) for image in images), batch.labels
+
+    def stored(self, indices: Positions, out: Image | None = None) -> Batch:
         """Return the samples at ``indices`` as the reader does; errors name the sample's key."""
         try:
             batch = self.reader.read_many(indices, out)
@@ -99,9 +113,9 @@ class ImageSource:
             self._verify(indices)
         return batch
 
-    def _image(self, batch: Batch, position: int) -> NDArray[np.uint8]:
-        image: NDArray[np.uint8] = batch.image(position)
-        if not self.encoded:
+    def _image(self, batch: Batch, position: int) -> Image:
+        image = batch.image(position)
+        if not self.decodes:
             return image
         try:
             return decode(image.data, self._policy, at_least=self.size).pixels
@@ -110,20 +124,24 @@ class ImageSource:
                 key=batch.keys[position], reason=problem.reason, detail=problem.detail
             ) from problem
 
-    def _gathered(self, batch: Batch, images: Any, allocate: Allocate) -> NDArray[Any]:
-        """Bring decoded images, which come one at a time, into one array."""
+    def _fitted(self, image: Image, size: tuple[int, int], out: Image | None = None) -> Image:
         background = self._policy.background
-        out, size = None, self.size
-        for position, image in enumerate(images):
-            if out is None:
-                size = size or image.shape[:2]
-                out = allocate((len(batch), *size, 3), np.dtype(np.uint8))
+        return resize(image, size, self._fit, self._interpolation, out, background)
+
+    def _gathered(self, batch: Batch, allocate: Allocate) -> Image:
+        """Bring images into one array: one is decoded at a time."""
+        size, dtype = self.size, np.dtype(np.uint8)
+        out = None
+        for position in range(len(batch)):
+            image = self._image(batch, position)
+            if size is None:
+                size = (image.shape[0], image.shape[1])
             if self.size is None and image.shape[:2] != size:
-                raise self._mixed(batch.keys, position, image.shape, out.shape[1:])
-            resize(image, out.shape[1:3], self._fit, self._interpolation, out[position], background)
-        if out is None:
-            return allocate((0, *(self.size or (0, 0)), 3), np.dtype(np.uint8))
-        return out
+                raise self._mixed(batch.keys, position, image.shape, size)
+            if out is None:
+                out = allocate((len(batch), *size, 3), dtype)
+            self._fitted(image, size, out[position])
+        return allocate((0, *(size or (0, 0)), 3), dtype) if out is None else out
 
     def _mixed(
         self, keys: Sequence[str], position: int, found: Sequence[int], first: Sequence[int]
@@ -134,15 +152,15 @@ class ImageSource:
         ]
         return UsageError(
             f"{self.reader.path}: images of {sizes[0]} and {sizes[1]} do not fit into one batch",
-            hint="give FastDataset(..., size=(height, width)), or batches of one",
+            hint="give size=(height, width), or a transform that makes them alike",
         )
 
-    def _name_bad(self, indices: NDArray[np.int64]) -> None:
+    def _name_bad(self, indices: Positions) -> None:
         """Read the samples singly, so that the bad one raises an error that names it."""
         for index in indices.tolist():
             self.reader.read(index)
 
-    def _verify(self, indices: NDArray[np.int64]) -> None:
+    def _verify(self, indices: Positions) -> None:
         for index in indices.tolist():
             for found in self.reader.verify(range(index, index + 1)):
                 raise BadSampleError(key=found.key, reason=found.kind, detail=found.detail)

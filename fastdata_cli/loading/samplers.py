@@ -87,14 +87,14 @@ class Sampler(ABC):
         return len(self.config.share)
 
     def __iter__(self) -> Iterator[int]:
-        pieces = self.pieces()
-        return (position for piece in pieces for position in piece.tolist())
+        return (position for piece in self.pieces() for position in piece.tolist())
 
     def pieces(self) -> Iterator[Positions]:
-        """Start the next epoch: its positions, in order, as int64 arrays of some length each."""
+        """Yield the positions of the next epoch, in order, as int64 arrays of some length each."""
+        # Begun by the first ``next``: DataLoader makes an iterator too many when workers start.
         epoch = self.epoch
         self.epoch += 1
-        return self._pieces(epoch)
+        yield from self._pieces(epoch)
 
     @abstractmethod
     def _pieces(self, epoch: int) -> Iterator[Positions]: ...
@@ -124,21 +124,21 @@ class SequentialSampler(Sampler):
 
 
 class BlockShuffleSampler(Sampler):
-    r"""Blocks in random order, and samples at random within a window of a few blocks.
+    """Blocks in random order, and samples at random within a window of a few blocks.
 
     Where neighbours share a chunk, a random order reads and decodes a whole chunk for every
-    sample. This one needs each chunk once, while all of its window is at hand::
+    sample. This one needs each chunk while its window lasts, and never again in the epoch::
 
-        stored    0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 | 12 13 14 | 15 16 17        block = 3
-        blocks    9 10 11 | 3 4 5 | 15 16 17 | 0 1 2 | 12 13 14 | 6 7 8       in random order
-                  \______window_____/\______window_____/\_____window____/      window = 2
-        epoch     4 11 9 5 3 10 | 1 15 0 16 2 17 | 8 13 6 7 14 12             random in each
-                  \__________rank 0________/\_________rank 1_________/         world_size = 2
+        stored    0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 | 12 13 14 | 15 16 17   block=3
+        shuffled  9 10 11 | 3 4 5 | 15 16 17 | 0 1 2 | 12 13 14 | 6 7 8
+        shared    rank 0                     rank 1                       world_size=2
+        windows   (9 10 11 3 4 5)(15 16 17)  (0 1 2 12 13 14)(6 7 8)      window=2
+        visited    4 11 9 5 3 10  16 15 17    1 13 0 14 2 12  8 6 7
 
-    Ranks cut the row of blocks of an epoch into runs that differ by one sample at most; a block
-    that lies across a cut is read by both neighbours, and each sample by one. Windows are counted
-    from the begin of a run. Memory: 4 bytes a block (8 beyond 4 billion), and about
-    32 bytes for each sample of a window.
+    Ranks cut the shuffled row into runs that differ by one sample at most: all samples are visited
+    once, and a block that lies across a cut is read by both neighbours. Ranks that differ may do
+    different numbers of steps, for which distributed training waits for ever: ``drop_last``
+    makes them equal. Memory: 4 bytes a block (8 beyond 4 billion), 60 bytes a sample of a window.
 
     Args:
         num_samples: samples of the dataset.

@@ -136,16 +136,17 @@ class _Run:
                 weight = max(weight, batch.images.nbytes)
                 while waiting and len(waiting) * weight >= min(_WAITING_BYTES, threads * weight):
                     waiting.pop(0).result()
-                waiting.append(pool.submit(self._write, writer, part, batch))
+                waiting.append(pool.submit(self._write, writer, packer, part, batch))
                 del batch
             while waiting:
                 waiting.pop(0).result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _write(self, writer: Writer, part: Part, batch: Batch) -> Receipt:
+    def _write(self, writer: Writer, packer: Packer, part: Part, batch: Batch) -> Receipt:
         with self.clock.stage("write"):
             receipt = writer.write_part(part, batch)
+        packer.recycle(batch)
         self.receipts[part.index] = receipt
         return receipt
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fastdata_cli.contract import Finding, Reader
 from fastdata_cli.errors import BadSampleError, UsageError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import printable, to_text
+from fastdata_cli.operations.convert import DAMAGED_CONTAINER
 from fastdata_cli.operations.plan import spread
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.sample import Payload, Sample
@@ -79,6 +81,22 @@ class InspectReport:
         """Logical over stored bytes."""
         return self.logical_bytes / self.stored_bytes if self.stored_bytes else None
 
+    @property
+    def damage(self) -> str | None:
+        """The first problem that makes this less than the dataset it was; None for a sound one.
+
+        What others made may well have files that are not there.
+        """
+        grave = {DAMAGED_CONTAINER, "missing"} if self.made_by else {DAMAGED_CONTAINER}
+        return next(
+            (
+                f"{each['key']}: {each['detail']}"
+                for each in self.problems
+                if each["reason"] in grave
+            ),
+            None,
+        )
+
     def to_mapping(self) -> dict[str, Any]:
         """Return the documented JSON."""
         from dataclasses import asdict
@@ -119,8 +137,12 @@ def inspect(reader: Reader, format_name: str) -> InspectReport:
         options={} if manifest is None else manifest.options,
         counts={} if manifest is None else manifest.counts,
         notes=dict(reader.notes),
-        problems=tuple(
-            {"key": to_text(r.key), "reason": r.reason, "detail": r.detail} for r in reader.rejects
+        problems=(
+            *(
+                {"key": to_text(r.key), "reason": r.reason, "detail": r.detail}
+                for r in reader.rejects
+            ),
+            *(_absence(reader, file) for file in stored.absent),
         ),
     )
 
@@ -163,6 +185,12 @@ def image_file(sample: Sample, payload: Payload) -> bytes:
 def findings_of(reader: Reader) -> list[Finding]:
     """Read everything and return what does not match its checksum or structure."""
     return list(reader.verify())
+
+
+def _absence(reader: Reader, file: Path) -> Mapping[str, Any]:
+    file, root = file.absolute(), reader.path.absolute()
+    inside = file.relative_to(root) if file.is_relative_to(root) else file
+    return {"key": to_text(str(inside)), "reason": "missing", "detail": "this file is not there"}
 
 
 def _histogram(reader: Reader) -> dict[str, int]:

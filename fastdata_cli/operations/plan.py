@@ -23,6 +23,8 @@ from fastdata_cli.operations.source import Source
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload, Schema
 
+_IMAGE_NAMES = "images are recognised by their file names (.jpg .png .webp …) below the folder"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -86,7 +88,7 @@ def make_plan(
     if len(source.reader) == 0:
         raise NothingUsableError(
             f"{source.name}: no images here{_why_empty(source)}",
-            hint="images are recognised by their file names (.jpg .png .webp …) below the folder",
+            hint=_IMAGE_NAMES if source.format == "tree" else "",
         )
     payload = _payload(options, row, source.reader.schema)
     _check_options(options, payload)

@@ -20,7 +20,11 @@ _COLOURS = {"white": (255, 255, 255), "black": (0, 0, 0), "grey": (128, 128, 128
 class SourceOptions(Options):
     """How a source is listed and labelled."""
 
-    files_from: str | None = option(None, "read the list of image paths from FILE (- for stdin)")
+    files_from: str | None = option(
+        None,
+        "read the list of image paths from FILE (- for stdin); relative ones start here, or else "
+        "at --root or beside FILE",
+    )
     nul: bool = option(False, "paths in the list end with NUL instead of a newline", short="-0")
     root: str | None = option(
         None, "folder that keys are relative to (default: the deepest common one)"

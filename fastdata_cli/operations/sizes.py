@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastdata_cli.contract import Reader
 
@@ -16,10 +17,17 @@ class StoredBytes:
 
     bytes: int
     exact: bool
+    absent: tuple[Path, ...] = ()
+    """Files that belong to the dataset and cannot be looked at."""
 
 
 def stored_bytes(reader: Reader) -> StoredBytes:
     """Add up the sizes of a dataset's files, at most 20,000 of them."""
     files = reader.files()
-    total = sum(file.stat().st_size for file in itertools.islice(files, _MOST_FILES))
-    return StoredBytes(total, next(files, None) is None)
+    total, absent = 0, []
+    for file in itertools.islice(files, _MOST_FILES):
+        try:
+            total += file.stat().st_size
+        except OSError:
+            absent.append(file)
+    return StoredBytes(total, next(files, None) is None, tuple(absent))

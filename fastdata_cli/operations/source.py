@@ -35,6 +35,8 @@ class Source:
     rejects: tuple[Reject, ...] = ()
     """Found while listing."""
     notes: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    """What is odd about it, in words that name the samples or files."""
     root: str | None = None
     """What keys of a list are relative to, when the list decided it."""
 
@@ -77,12 +79,19 @@ def _from_list(listed: str, options: SourceOptions) -> Source:
     from fastdata_cli.formats.tree.classes import load_classes
     from fastdata_cli.formats.tree.reader import TreeReader
     from fastdata_cli.storage.labels import load_labels
-    from fastdata_cli.storage.listing import list_paths, read_path_list
+    from fastdata_cli.storage.listing import list_paths, read_path_list, start_of
 
+    root = Path(options.root) if options.root else None
+    beside = None if listed == STDIN else Path(listed).parent
     with _path_stream(listed) as stream:
-        listing = list_paths(
+        start, paths = start_of(
             read_path_list(stream, nul=options.nul),
-            root=Path(options.root) if options.root else None,
+            [folder for folder in (Path(), root, beside) if folder is not None],
+        )
+        listing = list_paths(
+            paths,
+            root=root,
+            start=start,
             labels=load_labels(Path(options.labels)) if options.labels else None,
             classes=load_classes(Path(options.classes)) if options.classes else None,
         )
@@ -121,6 +130,7 @@ def _described(
         folder=folder,
         rejects=reader.rejects,
         notes=reader.notes,
+        remarks=tuple(reader.describe().get("notes", ())),
         root=root,
     )
 

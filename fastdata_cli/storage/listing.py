@@ -32,12 +32,12 @@ from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import UNLABELLED, Reject
 from fastdata_cli.storage.labels import LabelTable
-from fastdata_cli.storage.listing_paths import below_root, read_path_list
+from fastdata_cli.storage.listing_paths import below_root, read_path_list, start_of
 from fastdata_cli.storage.listing_rows import Rows, digests, first_folders, number_classes, text_of
 from fastdata_cli.storage.listing_walk import TreeWalk
 from fastdata_cli.storage.table import fingerprint
 
-__all__ = ["Listing", "list_image", "list_paths", "list_tree", "read_path_list"]
+__all__ = ["Listing", "list_image", "list_paths", "list_tree", "read_path_list", "start_of"]
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,16 @@ def list_paths(
     paths: Iterable[bytes | str],
     *,
     root: Path | None = None,
+    start: Path | None = None,
     labels: LabelTable | None = None,
     classes: Sequence[str] | None = None,
 ) -> Listing:
     """List the images that somebody named, in their order; none is looked at here.
 
     Args:
-        paths: absolute, or relative to the working directory.
+        paths: absolute, or relative to ``start``.
         root: what keys are relative to; None takes the deepest folder that holds all of them.
+        start: where relative paths start; None is the working directory.
         labels: takes the place of the folders' names.
         classes: the numbering of the classes.
 
@@ -101,7 +103,7 @@ def list_paths(
     Raises:
         UsageError: a path lies outside the root or holds a NUL byte; also as ``list_tree``.
     """
-    base, files = below_root(paths, root)
+    base, files = below_root(paths, root, start)
     files, rejects = _without_repeats(files)
     return _Listed(files, *first_folders(files)).labelled(base, labels, classes, rejects, {})
 

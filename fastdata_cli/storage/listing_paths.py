@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ from fastdata_cli.storage.listing_rows import Rows, text_of, texts_of
 
 _READ_BYTES = 1 << 20
 _BLOCK = 4096
+_PROBED = 64
 
 
 def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
@@ -44,26 +46,46 @@ def _paths(lines: Iterable[bytes], nul: bool) -> Iterator[bytes]:
             yield path
 
 
-def below_root(paths: Iterable[bytes | str], root: Path | None) -> tuple[Path, KeyTable]:
+def start_of(paths: Iterable[bytes], folders: Sequence[Path]) -> tuple[Path, Iterator[bytes]]:
+    """Return the folder that the relative paths of a list start at, and the whole list again.
+
+    It is the first of ``folders`` that holds any of the list's first paths, or else the first of
+    all: a list may be relative to where it was made, to the root or to its own folder, and says
+    nowhere to which.
+    """
+    rest = iter(paths)
+    first = list(itertools.islice(rest, _PROBED))
+    relative = [path for path in first if not path.startswith(b"/")]
+    holders = (
+        folder
+        for folder in folders
+        if any(os.path.lexists(os.path.join(os.fsencode(folder), path)) for path in relative)
+    )
+    return next(holders, folders[0]), itertools.chain(first, rest)
+
+
+def below_root(
+    paths: Iterable[bytes | str], root: Path | None, start: Path | None = None
+) -> tuple[Path, KeyTable]:
     """Return the root of a list, and its keys in the list's order.
 
     Args:
-        paths: relative ones start at the working directory. ``.``, ``..`` and repeated slashes are
-            resolved by their letters, without looking at links.
+        paths: ``.``, ``..`` and repeated slashes are resolved by their letters, without looking
+            at links.
         root: what keys are relative to; None takes the deepest folder that holds all of them.
+        start: where relative paths start; None is the working directory.
 
     Raises:
         UsageError: a path lies outside the root, is the root, or holds a NUL byte.
     """
-    table, common = _absolute(paths)
+    table, common = _absolute(paths, os.fsencode(os.path.abspath(start or "")))
     base = common if root is None else os.fsencode(os.path.abspath(root))
     prefix = base.rstrip(b"/") + b"/"
     return Path(os.fsdecode(base)), _cut(table, prefix)
 
 
-def _absolute(paths: Iterable[bytes | str]) -> tuple[KeyTable, bytes]:
+def _absolute(paths: Iterable[bytes | str], here: bytes) -> tuple[KeyTable, bytes]:
     """Return all paths made absolute, in their text form, and the deepest folder above all."""
-    here = os.getcwdb()
     rows, block = Rows(), []
     common: bytes | None = None
     for path in paths:

@@ -22,7 +22,6 @@ from fastdata_cli.timing.device import (
     FioJob,
 )
 from fastdata_cli.timing.mounts import Mount, mount_of
-from fastdata_cli.timing.page_cache import drop
 
 # Less than this is read so often in one run that the drive answers from its own memory.
 _MEANINGFUL_BYTES = 32 << 20
@@ -196,7 +195,6 @@ class DeviceTargets:
                 # Noise, as a drive or file system that compresses would not read zeros at all.
                 file.write(os.urandom(_SCRATCH_PIECE))
             os.fsync(file.fileno())
-            drop(file.fileno())
             self._stack.push(unfinished.pop_all())
         return file.fileno()
 

@@ -14,6 +14,7 @@ MIN_REPEAT_S = 0.1
 """A repeat shorter than this is mostly timer, scheduler and interpreter."""
 
 _WIDE_SPREAD = 0.05
+_BUSY = 0.1
 
 
 class WarningKind(StrEnum):
@@ -25,6 +26,7 @@ class WarningKind(StrEnum):
     WIDE_SPREAD = "wide-spread"
     FEW_REPEATS = "few-repeats"
     BUDGET = "budget"
+    BUSY_MACHINE = "busy-machine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +39,25 @@ class TimingWarning:
     text: str
 
 
-def doubts(seconds: Sequence[float], *, min_repeat_s: float = MIN_REPEAT_S) -> list[TimingWarning]:
+def doubts(
+    seconds: Sequence[float], *, others: float = 0.0, min_repeat_s: float = MIN_REPEAT_S
+) -> list[TimingWarning]:
     """Return the reasons not to trust these repeats; none for a steady series.
 
     Args:
         seconds: what each repeat took, in the order in which they ran.
+        others: share of the processors that other processes took meanwhile.
         min_repeat_s: what a repeat should at least take.
     """
     if not seconds:
         return []
     checks = [_too_short(seconds, min_repeat_s), _few_repeats(seconds)]
     if len(seconds) >= MIN_REPEATS:
-        outlying = [bool(far) for far in outliers(seconds)]
+        outlying = [bool(each) for each in outliers(seconds)]
         first = _slow_first(seconds) if outlying[0] else None
-        others = sum(outlying) - (first is not None)
-        checks += [first, _outliers(others, len(seconds)), _wide_spread(seconds)]
+        far = sum(outlying) - (first is not None)
+        checks += [first, _outliers(far, len(seconds)), _wide_spread(seconds)]
+    checks.append(_busy_machine(others))
     return [warning for warning in checks if warning]
 
 
@@ -107,3 +113,13 @@ def _wide_spread(seconds: Sequence[float]) -> TimingWarning | None:
         "nothing: allow more repeats, or measure on an idle machine"
     )
     return TimingWarning(kind=WarningKind.WIDE_SPREAD, value=share, text=text)
+
+
+def _busy_machine(others: float) -> TimingWarning | None:
+    if others <= _BUSY:
+        return None
+    text = (
+        f"others took {others:.0%} of the processors meanwhile, so it may be faster than measured: "
+        "measure on an idle machine"
+    )
+    return TimingWarning(kind=WarningKind.BUSY_MACHINE, value=others, text=text)

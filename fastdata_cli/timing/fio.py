@@ -138,17 +138,19 @@ def measure_device(
     """
     with DeviceTargets(files, folder) as targets:
         for job in jobs:
-            target = targets.for_job(job)
-            try:
-                if program is None:
-                    raise DeviceError("fio is not installed", hint=INSTALL_HINT)
-                result = _measure_by_fio(program, job, target)
-            except DeviceError as problem:
-                text = "; ".join(part for part in (str(problem), problem.hint) if part)
-                warning = DeviceWarning(kind=DeviceDoubt.NO_FIO, text=text)
-                result = measure_by_threads(job, target)
-                result = replace(result, warnings=(*result.warnings, warning))
-            yield result
+            yield _measure(program, job, targets.for_job(job))
+
+
+def _measure(program: FioProgram | None, job: FioJob, target: Target) -> DeviceResult:
+    text = f"fio is not installed; {INSTALL_HINT}"
+    if program is not None:
+        try:
+            return _measure_by_fio(program, job, target)
+        except DeviceError as problem:
+            text = f"{problem}: measured without it"
+    result = measure_by_threads(job, target)
+    warning = DeviceWarning(kind=DeviceDoubt.NO_FIO, text=text)
+    return replace(result, warnings=(*result.warnings, warning))
 
 
 def _measure_by_fio(program: FioProgram, job: FioJob, target: Target) -> DeviceResult:

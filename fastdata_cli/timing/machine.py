@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SWAPPED = re.compile(r"^(pswpin|pswpout) (\d+)$", re.MULTILINE)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -30,7 +32,7 @@ def machine_counters(*, proc: Path = _PROC) -> MachineCounters | None:
     """Return the counters now; None where the system hides them."""
     try:
         stat = (proc / "stat").read_text().split("\n", 1)[0].split()
-        pages = dict(line.split()[:2] for line in (proc / "vmstat").read_text().splitlines())
+        pages = dict(_SWAPPED.findall((proc / "vmstat").read_text()))
         ticks = [int(word) for word in stat[1:9]]
         user, nice, system, _, iowait, irq, softirq, steal = ticks
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ share of a round: as many runs of it as fill ``min_repeat_s``.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import FastdataError, UsageError
 from fastdata_cli.timing.doubts import MIN_REPEAT_S, TimingWarning, WarningKind, doubts
-from fastdata_cli.timing.statistics import Summary, percentiles, summarise
+from fastdata_cli.timing.environment import usable_cores
+from fastdata_cli.timing.measurement import Failure, Measurement, Repeat, others_of
+from fastdata_cli.timing.neighbours import Load, load_now, share_of_others
+from fastdata_cli.timing.statistics import percentiles
 
-_MEGA = 1e6
 _MOST_RUNS = 10_000
 
 
@@ -47,77 +50,6 @@ class Case:
     """Called before every run, untimed: empties caches, reopens files."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
-    """One repeat of one case."""
-
-    seconds: float
-    samples: int
-    bytes: int
-    position: int
-    """When it ran: 0 for the first repeat of all cases, warm-up included."""
-    runs: int
-    """How often the case was run to fill the repeat."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Of the runs, later ones over earlier ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The error that ended a case."""
-
-    kind: str
-    """Name of its class."""
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """All that was measured of one case; without repeats if it failed before the first."""
-
-    name: str
-    repeats: tuple[Repeat, ...] = ()
-    warmups: tuple[Repeat, ...] = ()
-    """Not part of any statistic."""
-    latency_s: Mapping[str, float] = field(default_factory=dict)
-    """Percentiles over the requests of all repeats; empty where none were timed."""
-    latencies: int = 0
-    """How many requests they stand for."""
-    warnings: tuple[TimingWarning, ...] = ()
-    failure: Failure | None = None
-
-    @property
-    def seconds(self) -> tuple[float, ...]:
-        """Raw seconds of each repeat, in the order in which they ran."""
-        return tuple(repeat.seconds for repeat in self.repeats)
-
-    @property
-    def summary(self) -> Summary | None:
-        """Summary of ``seconds``; None without repeats."""
-        return summarise(self.seconds) if self.repeats else None
-
-    @property
-    def seconds_per_sample(self) -> tuple[float, ...]:
-        """Of each repeat that delivered samples: what comparisons are made of."""
-        return tuple(each.seconds / each.samples for each in self.repeats if each.samples)
-
-    @property
-    def samples_per_s(self) -> float | None:
-        """Median over the repeats; None without repeats."""
-        return self._rate([repeat.samples for repeat in self.repeats])
-
-    @property
-    def megabytes_per_s(self) -> float | None:
-        """Median over the repeats, in 10⁶ bytes; None without repeats."""
-        return self._rate([repeat.bytes / _MEGA for repeat in self.repeats])
-
-    def _rate(self, amounts: Sequence[float]) -> float | None:
-        pairs = zip(amounts, self.seconds, strict=True)
-        rates = [amount / seconds for amount, seconds in pairs if seconds > 0]
-        return float(np.median(rates)) if rates else None
-
-
 def measure(
     cases: Sequence[Case],
     *,
@@ -126,6 +58,7 @@ def measure(
     budget_s: float = 60.0,
     min_repeat_s: float = MIN_REPEAT_S,
     clock: Callable[[], float] = time.perf_counter,
+    load: Callable[[], Load | None] = load_now,
     on_result: Callable[[Measurement], None] | None = None,
 ) -> tuple[Measurement, ...]:
     """Measure the cases against each other; one result for each, in their order.
@@ -141,6 +74,7 @@ def measure(
             the length of the one before, end later; each case is measured once all the same.
         min_repeat_s: a case that is done sooner is run again within the repeat.
         clock: seconds of a clock that never goes back.
+        load: what the processors were taken for so far; by it others' work is told apart.
         on_result: told of the state of a case after each of its repeats, so that an interruption
             loses nothing.
 
@@ -151,7 +85,14 @@ def measure(
         raise UsageError(f"{repeats} repeats after {warmup} of warm-up cannot be measured")
     if len({case.name for case in cases}) < len(cases):
         raise UsageError("two of the cases to measure have the same name")
-    run = _Run([_State(case) for case in cases], clock, clock() + budget_s, min_repeat_s, on_result)
+    run = _Run(
+        states=[_State(case) for case in cases],
+        clock=clock,
+        load=load,
+        deadline=clock() + budget_s,
+        min_repeat_s=min_repeat_s,
+        on_result=on_result,
+    )
     warmups_done = run.rounds(warmup, warm=True)
     repeats_done = run.rounds(repeats, warm=False)
     if warmups_done < warmup or repeats_done < repeats:
@@ -172,7 +113,11 @@ class _State:
 
     def measurement(self, min_repeat_s: float) -> Measurement:
         requests = np.concatenate(self.latencies) if self.latencies else np.empty(0)
-        found = doubts([repeat.seconds for repeat in self.repeats], min_repeat_s=min_repeat_s)
+        found = doubts(
+            [repeat.seconds for repeat in self.repeats],
+            others=others_of(self.repeats),
+            min_repeat_s=min_repeat_s,
+        )
         return Measurement(
             name=self.case.name,
             repeats=tuple(self.repeats),
@@ -190,6 +135,7 @@ class _Run:
 
     states: list[_State]
     clock: Callable[[], float]
+    load: Callable[[], Load | None]
     deadline: float
     min_repeat_s: float
     on_result: Callable[[Measurement], None] | None
@@ -243,12 +189,9 @@ class _Run:
         total = Repeat(seconds=0.0, samples=0, bytes=0, position=self.position, runs=0)
         latencies = []
         self.position += 1
+        before = self.load()
         while True:
-            if case.prepare:
-                case.prepare()
-            begin = self.clock()
-            work = case.run()
-            seconds = self.clock() - begin
+            work, seconds = self._once(case)
             total = replace(
                 total,
                 seconds=total.seconds + seconds,
@@ -260,9 +203,23 @@ class _Run:
             if work.latencies_s is not None:
                 latencies.append(work.latencies_s)
             if self._filled(total, work):
-                return total, latencies
+                return replace(total, others=self._others(before)), latencies
+
+    def _once(self, case: Case) -> tuple[Work, float]:
+        if case.prepare:
+            case.prepare()
+        begin = self.clock()
+        work = case.run()
+        return work, self.clock() - begin
 
     def _filled(self, total: Repeat, work: Work) -> bool:
         # An empty dataset would never fill it, and a spent budget must not be.
         ended = work.samples == 0 or total.runs >= _MOST_RUNS or self.clock() >= self.deadline
         return ended or total.seconds >= self.min_repeat_s
+
+    def _others(self, before: Load | None) -> float | None:
+        after = self.load()
+        if before is None or after is None:
+            return None
+        allowed = len(os.sched_getaffinity(0))
+        return share_of_others(before, after, allowed=allowed, usable=usable_cores())

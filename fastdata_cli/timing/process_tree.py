@@ -165,6 +165,7 @@ class ProcessTree:
 
     def _text(self, path: str) -> bytes:
         try:
-            return (self._proc / path).read_bytes()
+            with open(f"{self._proc}/{path}", "rb", buffering=0) as file:
+                return file.readall()
         except OSError:  # it ended, or is not ours to see
             return b""

@@ -40,7 +40,7 @@ from fastdata_cli.errors import (
 )
 from fastdata_cli.timing.decode import decode
 from fastdata_cli.timing.environment import Environment
-from fastdata_cli.timing.measure import Measurement
+from fastdata_cli.timing.measurement import Measurement
 
 RECORD_VERSION = 1
 
@@ -130,7 +130,8 @@ def save_record(record: Record, path: Path) -> None:
             return
         fresh = target.with_name(f".{os.getpid()}.fastdata-record")
         try:
-            _write_synced(fresh, text)
+            # Not synced: it survives a kill, and a sync would stir the disk that is measured next.
+            fresh.write_bytes(text)
             os.replace(fresh, target)
         finally:
             fresh.unlink(missing_ok=True)
@@ -182,10 +183,3 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
-
-
-def _write_synced(path: Path, text: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

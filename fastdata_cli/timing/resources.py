@@ -25,8 +25,9 @@ from fastdata_cli.timing.resource_use import DeepLook, Look, Resources, resource
 
 _INTERVAL_S = 0.1
 _DEEP_INTERVAL_S = 0.5
-# Of one core; together below one percent.
-_LOOK_SHARE = 0.005
+_FIRST_DEEP_S = 0.3  # workers are up by then, and a short run has one reading of their memory
+# Of one core: apart, so that one dear deep look does not cost a run all its others.
+_SHARE = 0.004
 _DEEP_SHARE = 0.003
 _LOOKS_A_RUN = 5000
 
@@ -87,17 +88,17 @@ class ResourceWatch:
 
     def _watch(self) -> None:
         begin = time.monotonic()
-        next_deep, pause = begin, self._interval_s
+        deep_s, pause, next_deep = 0.0, self._interval_s, _FIRST_DEEP_S
         while not self._ended.wait(pause):
-            started = time.thread_time()
             self._looks.append(self._look())
-            cost = time.thread_time() - started
-            now = time.monotonic()
-            pause = max(self._interval_s, cost / _LOOK_SHARE, (now - begin) / _LOOKS_A_RUN)
-            if now >= next_deep:
+            elapsed = time.monotonic() - begin
+            if elapsed >= next_deep:
+                before = time.thread_time()
                 self._deep_looks.append(self._deep_look())
-                deep_cost = time.thread_time() - started - cost
-                next_deep = now + max(_DEEP_INTERVAL_S, deep_cost / _DEEP_SHARE)
+                deep_s += time.thread_time() - before
+                next_deep = max(elapsed + _DEEP_INTERVAL_S, deep_s / _DEEP_SHARE)
+            affordable = (time.thread_time() - deep_s) / _SHARE - elapsed
+            pause = max(self._interval_s, affordable, elapsed / _LOOKS_A_RUN)
         self._watch_s = time.thread_time()
 
     def _look(self) -> Look:

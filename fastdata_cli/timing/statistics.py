@@ -10,6 +10,7 @@ than 5 % from the median, so that a very steady series does not report its own l
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,9 +23,10 @@ MIN_REPEATS = 3
 OUTLIER_SCORE = 3.5
 _OUTLIER_SHARE = 0.05
 
-# What no repetition within one run can see: memory layout, clock frequency, a busy neighbour.
-# Runs of one unchanged build were found to differ by this much.
-_RUN_TO_RUN = 0.03
+RUN_TO_RUN = 0.03
+"""What separate runs of one build may differ by, though each repeats itself closely: memory layout,
+clock frequency and temperature are drawn anew for each run."""
+
 _UNKNOWN_NOISE = 0.25
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
@@ -119,21 +121,27 @@ def percentiles(values: ArrayLike) -> dict[str, float]:
 
 
 def compare(
-    a_values: ArrayLike, b_values: ArrayLike, *, run_to_run: float = _RUN_TO_RUN
+    a_values: ArrayLike,
+    b_values: ArrayLike,
+    *,
+    run_to_run: float = RUN_TO_RUN,
+    others: tuple[float, float] = (0.0, 0.0),
 ) -> Comparison:
     """Say how many times as fast ``b`` is as ``a``, and whether that is beyond noise.
 
     The ratio is that of the medians. Its bounds are the 95 % percentile bootstrap (2000
     resamples, fixed seed: equal values give equal bounds) of both sides without their slow
-    outliers, widened by what separate runs of one unchanged build differ by. A verdict other than
-    ``same`` needs both bounds on one side of 1. With fewer than three values on a side the noise
-    is unknown, and taken to be 25 %.
+    outliers, widened by what separate runs of one build may differ by and by what others may
+    have slowed either side. A verdict other than ``same`` needs both bounds on one side of 1. With
+    fewer than three values on a side the noise is unknown, and taken to be 25 %.
 
     Args:
         a_values: seconds for one unit of work, a value for each repeat; the reference.
         b_values: seconds for the same unit of work.
         run_to_run: relative difference between runs that is not worth a word; 0 for cases that
             were interleaved in one run.
+        others: which share of the processors others took while ``a`` and while ``b`` ran: of its
+            time, as much may have been waiting for one.
 
     Raises:
         ValueError: a side is empty or holds a value that is not above 0.
@@ -142,16 +150,23 @@ def compare(
     if any((side <= 0).any() for side in sides):
         raise ValueError("only durations above 0 can be compared")
     a, b = (float(np.median(side)) for side in sides)
-    if min(len(side) for side in sides) < MIN_REPEATS:
-        low, high = a / b / (1 + _UNKNOWN_NOISE), a / b * (1 + _UNKNOWN_NOISE)
-    else:
-        random = np.random.default_rng(0)
-        medians = [np.median(random.choice(side, (_RESAMPLES, len(side))), 1) for side in sides]
-        tail = (1 - _CONFIDENCE) / 2
-        bounds = np.quantile(medians[0] / medians[1], (tail, 1 - tail))
-        low, high = bounds[0] / (1 + run_to_run), bounds[1] * (1 + run_to_run)
+    low, high = _bounds(sides) if min(map(len, sides)) >= MIN_REPEATS else _guess(a / b)
+    low *= (1 - others[0]) / (1 + run_to_run)
+    high *= (1 + run_to_run) / (1 - others[1])
     verdict = Verdict.SLOWER if high < 1 else Verdict.FASTER if low > 1 else Verdict.SAME
-    return Comparison(ratio=a / b, low=float(low), high=float(high), verdict=verdict)
+    return Comparison(ratio=a / b, low=low, high=high, verdict=verdict)
+
+
+def _bounds(sides: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    random = np.random.default_rng(0)
+    a, b = (np.median(random.choice(side, (_RESAMPLES, len(side))), 1) for side in sides)
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(a / b, (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def _guess(ratio: float) -> tuple[float, float]:
+    return ratio / (1 + _UNKNOWN_NOISE), ratio * (1 + _UNKNOWN_NOISE)
 
 
 def modified_z_scores(values: ArrayLike) -> NDArray[np.float64]:

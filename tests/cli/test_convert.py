@@ -219,6 +219,21 @@ def test_lists_of_paths(run: Run, tree: Path, tmp_path: Path) -> None:
     assert open_reader(tmp_path / "root.lmdb").keys()[0].startswith("images/class")
 
 
+def test_lists_relative_to_their_own_folder_or_the_root(
+    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*.jpg"))
+    text = "".join(f"{name}\n" for name in ["class0/gone.jpg", *names])
+    (tree / "list.txt").write_text(text)
+    (tmp_path / "list.txt").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    run("convert", "--files-from", tree / "list.txt", "beside.lmdb")
+    run("convert", "--files-from", "list.txt", "--root", tree, "below-root.lmdb")
+    for name in ("beside.lmdb", "below-root.lmdb"):
+        assert list(open_reader(tmp_path / name).keys()) == names
+        assert '"missing"' in (tmp_path / f"{name}.rejects.jsonl").read_text()
+
+
 def test_stdin_through_the_real_command(tree: Path, tmp_path: Path) -> None:
     paths = "\n".join(map(str, sorted(tree.rglob("*.jpg")))) + "\nmissing.jpg\n"
     command = [sys.executable, "-m", "fastdata_cli", "convert", "-", str(tmp_path / "out.tar")]

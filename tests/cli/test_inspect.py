@@ -51,6 +51,22 @@ def test_a_tree_is_inspected_as_it_is(run: Run, tree: Path) -> None:
     assert report["class_names"] == ["class0", "class1", "class2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [("out", "class0/0003.jpg"), ("out.zarr", "images/c/1/0/0/0"), ("v2.zarr", "images/2.0.0.0")],
+)
+def test_lost_files_are_told_without_reading(
+    run: Run, tree: Path, tmp_path: Path, name: str, lost: str
+) -> None:
+    options = {"out": ["--to", "tree"], "out.zarr": ["--chunk", 4]}
+    run("convert", tree, tmp_path / name, *options.get(name, ["--chunk", 3, "--zarr-format", 2]))
+    (tmp_path / name / lost).unlink()
+    result = run("inspect", tmp_path / name, "--json", code=1)
+    assert [each["key"] for each in json.loads(result.stdout)["problems"]] == [lost]
+    assert lost in result.stderr
+    assert "missing" in run("inspect", tmp_path / name, "--verify", code=3).stderr
+
+
 def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_path: Path) -> None:
     one = tmp_path / "one.jpg"
     run("inspect", packed, "--sample", "class1/0001.jpg", "-o", one)

@@ -360,7 +360,7 @@ def test_damaged_header(tar: Path) -> None:
     reader = opened(tar, bytes(data))
     assert keys(reader) == ["000.png", "001.png"]
     assert [(each.key, each.reason, each.detail) for each in reader.rejects] == [
-        ("002.png", "damaged-container", f"shard.tar, byte {at}: damaged header")
+        ("002.png", "damaged-container", f"shard.tar, byte {at}: corrupt header")
     ]
 
 

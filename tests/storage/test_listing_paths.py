@@ -10,7 +10,7 @@ import pytest
 
 from fastdata_cli.errors import UsageError
 from fastdata_cli.keys import from_bytes
-from fastdata_cli.storage.listing import list_paths, list_tree, read_path_list
+from fastdata_cli.storage.listing import list_paths, list_tree, read_path_list, start_of
 from tests.storage.folders import grow, keys
 
 
@@ -48,6 +48,23 @@ def test_relative_paths_start_here(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     listing = list_paths(["cat/1.jpg", "./dog/2.jpg", "../set/cat/3.jpg"])
     assert listing.root == tmp_path / "set"
     assert keys(listing) == ["cat/1.jpg", "dog/2.jpg", "cat/3.jpg"]
+
+
+def test_relative_paths_start_where_the_first_of_them_are(tmp_path: Path) -> None:
+    here, beside = grow(tmp_path / "here", "a/1.jpg"), grow(tmp_path / "list", "a/2.jpg", "b/3.jpg")
+    folders = [here, beside]
+    for paths, wanted in (
+        ([b"a/1.jpg", b"a/2.jpg"], here),
+        ([b"a/gone.jpg", b"b/3.jpg"], beside),
+        ([b"gone.jpg"], here),
+        ([os.fsencode(beside / "b/3.jpg"), b"nul\0.jpg"], here),
+        ([], here),
+    ):
+        start, again = start_of(paths, folders)
+        assert start == wanted
+        assert list(again) == paths
+    listing = list_paths([b"a/2.jpg", "../list/b/3.jpg", "/x.jpg"], start=beside, root=Path("/"))
+    assert keys(listing)[1:] == [str(beside / "b/3.jpg")[1:], "x.jpg"]
 
 
 def test_given_root_and_paths_outside() -> None:

@@ -241,13 +241,19 @@ def test_when_time_is_over_the_rest_is_estimated(
     assert 0 < found.margin < 0.01
     assert (found.total_bytes, found.resident_bytes, found.state) == (600 * 4096, 0, "cold")
     assert found.notes == ("estimated from 400 of 600 files: the time was over",)
+    touch(paths[:300])
+    half = residency(paths, seconds=400)
+    assert half.state == "mixed"
+    assert abs(half.fraction - 0.5) < half.margin
+    assert 0.05 < half.margin < 0.1
+    evict(paths)
     few = residency(paths, seconds=50)
     assert few.state == "unknown"  # fifty cold files prove nothing of six hundred
     none = residency(paths, seconds=-1)
     assert (none.state, none.unmeasured, none.estimate) == ("unknown", 600 * 4096, False)
 
 
-def test_few_large_files_among_many_small_widen_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_large_files_among_many_small_widen_the_margin() -> None:
     counted = census.Census(lambda *_: None)
     for size in (10**9, *[1] * 5000):
         counted._add(size)

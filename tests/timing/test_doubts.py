@@ -48,3 +48,10 @@ def test_times_of_zero_do_not_divide() -> None:
 
 def test_what_is_too_short_is_the_callers_to_say() -> None:
     assert doubts([0.004] * 3, min_repeat_s=0.001) == []
+
+
+def test_a_busy_machine_is_named() -> None:
+    (found,) = doubts([1.0] * 3, others=0.63)
+    assert found.kind is WarningKind.BUSY_MACHINE
+    assert "63%" in found.text
+    assert doubts([1.0] * 3, others=0.05) == []

@@ -340,6 +340,14 @@ def test_what_is_no_result_is_an_error_in_one_line(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
 
 
+def test_a_report_with_a_failing_exit_is_no_result(
+    fake: Callable[..., None], files: list[Path]
+) -> None:
+    fake(printing(REPORT, code=1))
+    with pytest.raises(DeviceError, match=r"failed \(exit 1\)"):
+        run_fio(files, RANDOM)
+
+
 def test_its_own_words_name_the_file(fake: Callable[..., None], files: list[Path]) -> None:
     fake(
         'for word; do case "$word" in --filename=*) name=${word#--filename=};; esac; done\n'
@@ -421,6 +429,7 @@ def test_an_interrupt_ends_fio_and_leaves_nothing(
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert os.listdir(tmp_path / "data") == ["x"]  # the scratch file has no name
+        time.sleep(0.3)  # it runs, and Popen has yet to return
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=10)
     assert b"KeyboardInterrupt" in stderr

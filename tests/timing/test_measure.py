@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 
 from fastdata_cli.errors import DamagedDatasetError, UsageError
+from fastdata_cli.timing import measure as harness
 from fastdata_cli.timing.doubts import WarningKind
-from fastdata_cli.timing.measure import Case, Measurement, Work, measure
+from fastdata_cli.timing.measure import Case, Work, measure
+from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.neighbours import Load
 
 
 class Workshop:
@@ -55,6 +59,7 @@ class Workshop:
             budget_s=budget_s,
             min_repeat_s=min_repeat_s,
             clock=self.clock,
+            load=lambda: None,
             on_result=on_result,
         )
 
@@ -233,6 +238,24 @@ def test_latencies_of_all_repeats_are_pooled_without_warm_up(workshop: Workshop)
     assert found.latency_s["p99"] == 49
     assert found.latency_s["p100"] == 49
     json.dumps(asdict(found), allow_nan=False)
+
+
+def test_what_others_took_is_kept_and_warned_of(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr(harness, "usable_cores", lambda: 4)
+
+    def load() -> Load:
+        return Load(when=workshop.now, taken_s=2 * workshop.now, own_s=0)
+
+    cases = [workshop.case("A", 1)]
+    (found,) = measure(cases, repeats=3, warmup=0, clock=workshop.clock, load=load)
+    assert [repeat.others for repeat in found.repeats] == pytest.approx([0.5] * 3)
+    assert kinds(found) == [WarningKind.BUSY_MACHINE]
+    (unseen,) = workshop.measure(*cases)
+    assert [repeat.others for repeat in unseen.repeats] == [None] * 3
+    assert unseen.others == 0
 
 
 def test_usage_errors(workshop: Workshop) -> None:

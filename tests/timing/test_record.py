@@ -22,8 +22,8 @@ from fastdata_cli.errors import (
     UsageError,
 )
 from fastdata_cli.timing.doubts import TimingWarning, WarningKind
-from fastdata_cli.timing.environment import environment
-from fastdata_cli.timing.measure import Failure, Measurement, Repeat
+from fastdata_cli.timing.environment import Environment, Storage, environment
+from fastdata_cli.timing.measurement import Failure, Measurement, Repeat
 from fastdata_cli.timing.record import Record, load_record, plain, save_record
 
 SLOW = TimingWarning(kind=WarningKind.SLOW_FIRST, value=2.5, text="the first repeat was slow")
@@ -62,12 +62,10 @@ def test_everything_comes_back(record: Record, tmp_path: Path) -> None:
 
 def test_the_json_is_what_the_documentation_says(record: Record) -> None:
     raw = json.loads(record.to_json())
-    assert list(raw)[0] == "fastdata_bench"
+    assert next(iter(raw)) == "fastdata_bench"
     assert raw["fastdata_bench"] == 1
     documented = (Path(__file__).parents[2] / "docs/bench-json.md").read_text()
-    kinds = (Record, type(record.environment), type(record.environment.storage[0]))
-    kinds += (Measurement, Repeat, TimingWarning, Failure)
-    for kind in kinds:
+    for kind in (Record, Environment, Storage, Measurement, Repeat, TimingWarning, Failure):
         for field in fields(kind):
             assert f"`{field.name}`" in documented, f"{kind.__name__}.{field.name}"
 
@@ -160,10 +158,12 @@ def test_a_write_that_fails_leaves_the_old_record(
     path = tmp_path / "record.json"
     save_record(record, path)
 
-    def no_space(descriptor: int) -> None:
+    def no_space(path: Path, content: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(content[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", no_space)
+    monkeypatch.setattr(Path, "write_bytes", no_space)
     with pytest.raises(StorageError, match=r"record\.json.*No space left"):
         save_record(replace(record, finished=True), path)
     assert load_record(path) == record

@@ -130,3 +130,12 @@ def test_cases_of_one_run_need_no_allowance_for_another_run() -> None:
     a, b = [1.0, 1.001, 0.999], [1.02, 1.021, 1.019]
     assert compare(a, b).verdict is Verdict.SAME
     assert compare(a, b, run_to_run=0).verdict is Verdict.SLOWER
+
+
+def test_what_others_took_is_allowed_for() -> None:
+    a, b = [1.0, 1.001, 0.999], [1.4, 1.401, 1.399]
+    assert compare(a, b).verdict is Verdict.SLOWER
+    assert compare(a, b, others=(0, 0.4)).verdict is Verdict.SAME, "alone, b might be as fast"
+    assert compare(a, b, others=(0.4, 0)).verdict is Verdict.SLOWER, "alone, a is faster still"
+    assert compare(b, a, others=(0.4, 0)).verdict is Verdict.SAME
+    assert compare(a, b, others=(0, 0.2)).verdict is Verdict.SLOWER

@@ -80,6 +80,8 @@ def _convert(
         )
         if opened.root is not None:
             listener.notice(f"keys are relative to {opened.root}")
+        for remark in opened.remarks:
+            listener.notice(f"source: {remark}")
         check_destination(path, row, overwrite=overwrite, source=opened.folder)
         plan = make_plan(opened, path, row, options, write, listener)
         if dry_run:

@@ -16,7 +16,6 @@ from fastdata_cli.cli.output import data, reports_errors, say
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
 from fastdata_cli.keys import to_text
-from fastdata_cli.operations.convert import DAMAGED_CONTAINER
 from fastdata_cli.operations.inspect import (
     InspectReport,
     find_sample,
@@ -67,11 +66,10 @@ def _inspect(
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
         _show(report)
-    damaged = [problem for problem in report.problems if problem["reason"] == DAMAGED_CONTAINER]
-    if damaged:
-        raise DamagedDatasetError(f"{report.path} is damaged: {damaged[0]['detail']}")
     if verify:
         _verify(reader)
+    if report.damage is not None:
+        raise DamagedDatasetError(f"{report.path} is damaged: {report.damage}")
 
 
 def _take_out(reader: Reader, which: str, output: str | None) -> None:

@@ -27,7 +27,7 @@ DATA_CHUNK = 256 << 10
 """Bytes in a chunk of encoded data: what a part wastes is half of that on average."""
 
 _MOST_CHUNK_BYTES = (4 << 30) - 1
-_PART_BYTES = 64 << 20
+_PART_BYTES = 16 << 20
 _PART_SAMPLES = 1024
 _COLUMN_CHUNK = 16384
 

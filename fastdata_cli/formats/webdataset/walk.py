@@ -103,9 +103,9 @@ class Walk:
         name = self._name(block)
         if len(block) < BLOCK:
             name = name if len(block) >= _NAME_BYTES else ""
-            raise _DamagedError(name, at, f"the file ends {len(block)} bytes into a header")
+            raise _DamagedError(name, at, f"truncated: the file ends {len(block)} bytes into a header")
         if not header_is_sound(block):
-            raise _DamagedError(name if name.isprintable() else "", at, "damaged header")
+            raise _DamagedError(name if name.isprintable() else "", at, "corrupt header")
         kind = block[156:157]
         try:
             size = _number(block[124:136])
@@ -115,7 +115,7 @@ class Walk:
                 return None
             return self._member(block, kind, size)
         except (ValueError, KeyError) as problem:
-            raise _DamagedError(name, at, f"damaged header ({problem})") from None
+            raise _DamagedError(name, at, f"corrupt header ({problem})") from None
 
     def _name(self, block: bytes) -> str:
         if "path" in self._extended:
@@ -163,7 +163,7 @@ class Walk:
         """Check that the content is there, move beyond it, and return it if wanted."""
         end = begin + size
         if size < 0 or end > len(self.data):
-            detail = f"cut: this member reaches to byte {end}, the file to {len(self.data)}"
+            detail = f"truncated: this member reaches to byte {end}, the file to {len(self.data)}"
             raise _DamagedError(name, len(self.data), detail)
         self._at = end + -size % BLOCK
         return self.data[begin:end] if keep else b""

@@ -80,6 +80,11 @@ class ArrayLayout:
         key = self.separator.join(map(str, position)) or ("0" if self.zarr_format == 2 else "")
         return os.path.join(self.folder, self.key_prefix + key)
 
+    @property
+    def file_rows(self) -> range:
+        """The rows of the grid of files along the first axis."""
+        return range(-(-self.shape[0] // self.file_shape[0]))
+
     def row_files(self, number: int) -> Iterator[str]:
         """Yield the paths of all files in row ``number`` of the grid along the first axis."""
         sides = zip(self.shape[1:], self.file_shape[1:], strict=True)

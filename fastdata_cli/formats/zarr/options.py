@@ -28,8 +28,8 @@ _SHARD_BYTES = 64 << 20
 _SHARD_SAMPLES = 1024
 _V2_CHUNK_BYTES = 1 << 20
 _V2_CHUNK_SAMPLES = 16
-_PART_BYTES = 32 << 20
-_ENCODED_PART = PartLimits(samples=16_384, bytes=64 << 20)
+_PART_BYTES = 16 << 20
+_ENCODED_PART = PartLimits(samples=16_384, bytes=16 << 20)
 _DATA_CHUNK = 4 << 20
 _DATA_CHUNK_COMPRESSED = 1 << 20
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
+
+_MOST_LOOKED_FOR = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,19 @@ class ZarrReader(IndexedReader[_Opened]):
         cuts = [min(len(self), files * cut // at_most * each) for cut in range(at_most + 1)]
         return [range(begin, end) for begin, end in pairwise(cuts)]
 
+    def files(self) -> Iterator[Path]:
+        """Yield every file below the store, and first those of the images that are missing.
+
+        Zarr itself reads a missing file as fill value. Of a store with more than 20,000 files of
+        images only the first are looked for.
+        """
+        images = self._contents.images
+        names = chain.from_iterable(map(images.row_files, images.file_rows))
+        for name in islice(names, _MOST_LOOKED_FOR):
+            if not os.path.exists(name):
+                yield Path(name)
+        yield from super().files()
+
     def describe(self) -> Mapping[str, Any]:
         """Return array, chunks, shards and codec."""
         images = self._contents.images
@@ -154,7 +171,7 @@ class ZarrReader(IndexedReader[_Opened]):
             **_compression(images),
         }
         if self._contents.both_versions:
-            facts["note"] = "metadata of zarr 2 and zarr 3 are both there: zarr 3 was read"
+            facts["notes"] = ["metadata of zarr 2 and zarr 3 are both there: zarr 3 was read"]
         return facts
 
     def _numbers(self, name: str) -> NDArray[Any]:
