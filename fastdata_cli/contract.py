@@ -128,7 +128,8 @@ class Reader(Protocol):
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
         """Yield the samples of a contiguous span in order, by the fastest sequential path.
 
-        What cannot be read comes as a ``Reject`` with its position: failures are values here.
+        What cannot be read, or does not have its checksum, comes as a ``Reject`` with its
+        position: failures are values here.
         """
         ...
 

@@ -2,10 +2,10 @@
 
 In memory a key is a Python string as ``os.fsdecode`` makes it in a UTF-8 locale, so that any file
 name is a key, and the same key under every locale. Containers store its *text form*, which is
-printable UTF-8 on one line: control characters, line separators and bytes that are not UTF-8 become
-``%XX``, and so does a percent sign that would read as such an escape. Ordinary names are their own
-text form. A container with further taboos (the dot in a tar member's stem, say) passes them as
-``also`` and reads them back the same way.
+printable UTF-8 on one line: control characters, line separators, marks that reorder a line, and
+bytes that are not UTF-8 become ``%XX``, and so does a percent sign that would read as such an
+escape. Ordinary names are their own text form. A container with further taboos (the dot in a tar
+member's stem, say) passes them as ``also`` and reads them back the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Control characters, line separators, marks that reorder a line, and bytes that are not UTF-8.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSAFE = re.compile(_INVISIBLE.pattern + "|%(?=[0-9A-Fa-f]{2})")
 
 

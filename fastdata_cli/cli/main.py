@@ -28,7 +28,7 @@ def build_app(verb: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="fastdata",
-        help="Convert, inspect, benchmark and clean image training sets.",
+        help="Image training sets, stored so that reading them does not hold up the GPU.",
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,

@@ -21,7 +21,7 @@ from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
 from fastdata_cli.storage.process_local import Inherited, ProcessLocal
 from fastdata_cli.storage.staging import Staging, storage_errors
-from fastdata_cli.storage.table import SampleTable, checksums
+from fastdata_cli.storage.table import SampleTable, checksum
 
 H = TypeVar("H")
 
@@ -125,7 +125,7 @@ class IndexedReader(ABC, Generic[H]):
         return self.read(index).image[:size]
 
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
-        """Yield the samples of a span in order; unreadable ones as rejects."""
+        """Yield the samples of a span in order, against their checksums; bad ones as rejects."""
         span = range(len(self)) if span is None else span
         step = self._scan_step()
         for begin in range(span.start, span.stop, step):
@@ -135,7 +135,7 @@ class IndexedReader(ABC, Generic[H]):
             except BadSampleError:
                 yield from (self._read_or_reject(index) for index in block)
             else:
-                yield from batch
+                yield from (self._judged(i, s) for i, s in zip(block, batch, strict=True))
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut into nearly equal spans."""
@@ -156,39 +156,36 @@ class IndexedReader(ABC, Generic[H]):
         return files_below(self.path)
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Compare every image of the span with its checksum."""
-        span = range(len(self)) if span is None else span
-        table, step = self._table.get(), self._scan_step()
-        for begin in range(span.start, span.stop, step):
-            block = np.arange(begin, min(begin + step, span.stop))
-            try:
-                found = checksums(self.read_many(block))
-            except BadSampleError:
-                yield from self._verify_singly(block)
-                continue
-            for index in block[_differ(table, block, found)].tolist():
-                yield Finding(index, table.keys[index], "corrupt", "its checksum does not match")
+        """Read the span and compare; encoded images without checksums are judged by structure."""
+        where = range(len(self)) if span is None else span
+        by_structure = self.schema.payload is Payload.ENCODED and not self._has_checksums()
+        for index, found in zip(where, self.scan(where), strict=True):
+            if isinstance(found, Reject):
+                yield Finding(index, found.key, found.reason, found.detail)
+            elif by_structure:
+                yield from _structural_findings(index, found)
 
     def close(self) -> None:
         """Release the handles of this process."""
         self._handle.close()
         self._table.close()
 
-    def _verify_singly(self, block: NDArray[np.int64]) -> Iterator[Finding]:
-        table = self._table.get()
-        for index in block.tolist():
-            sample = self._read_or_reject(index)
-            if isinstance(sample, Reject):
-                yield Finding(index, sample.key, sample.reason, sample.detail)
-            elif _differ(table, np.array([index]), checksums(self.read_many([index]))).any():
-                yield Finding(index, sample.key, "corrupt", "its checksum does not match")
-
     def _read_or_reject(self, index: int) -> Sample | Reject:
         try:
-            return self.read(index)
+            return self._judged(index, self.read(index))
         except BadSampleError as problem:
-            key = problem.key or self._table.get().keys[index]
-            return Reject(key, problem.reason, problem.detail, index)
+            return Reject(problem.key, problem.reason, problem.detail, index)
+
+    def _judged(self, index: int, sample: Sample) -> Sample | Reject:
+        """Return the sample if it has its checksum, or none is stored."""
+        if not self._has_checksums():
+            return sample
+        if checksum(sample.image) == self._table.get().checksums[index]:
+            return sample
+        return Reject(sample.key, "corrupt", "its checksum does not match", index)
+
+    def _has_checksums(self) -> bool:
+        return len(self._table.get().checksums) > 0
 
     def _checked(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         chosen = np.asarray(indices, np.int64).reshape(-1)
@@ -296,13 +293,13 @@ class StagedWriter(ABC):
         self.staging.publish()
 
 
-def _differ(
-    table: SampleTable, block: NDArray[np.int64], found: NDArray[np.uint64]
-) -> NDArray[np.bool_]:
-    """Return which checksums are not the stored ones; a dataset without any has no differences."""
-    if not len(table.checksums):
-        return np.zeros(len(block), np.bool_)
-    return np.asarray(found != table.checksums[block])
+def _structural_findings(index: int, sample: Sample) -> Iterator[Finding]:
+    from fastdata_cli.imaging.check import check
+
+    try:
+        check(sample.image.data)
+    except BadSampleError as problem:
+        yield Finding(index, sample.key, problem.reason, problem.detail)
 
 
 def files_below(path: Path) -> Iterator[Path]:

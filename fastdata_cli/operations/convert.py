@@ -134,7 +134,8 @@ class _Run:
         try:
             for part, batch in packer.pack(self._outcomes(position)):
                 weight = max(weight, batch.images.nbytes)
-                while waiting and len(waiting) * weight >= min(_WAITING_BYTES, threads * weight):
+                most = max(1, min(threads - 1, _WAITING_BYTES // max(weight, 1)))
+                while waiting and len(waiting) >= most:
                     waiting.pop(0).result()
                 waiting.append(pool.submit(self._write, writer, packer, part, batch))
                 del batch

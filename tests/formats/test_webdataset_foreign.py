@@ -328,7 +328,7 @@ def test_cut_inside_a_picture(tar: Path) -> None:
     assert keys(reader) == ["000.png", "001.png", "002.png"]
     (reject,) = reader.rejects
     assert (reject.key, reject.reason) == ("003.png", "damaged-container")
-    assert reject.detail.startswith(f"shard.tar, byte {cut}: cut")
+    assert reject.detail.startswith(f"shard.tar, byte {cut}: truncated")
     assert [found.kind for found in reader.verify()] == ["damaged-container"]
 
 

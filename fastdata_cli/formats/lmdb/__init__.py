@@ -26,7 +26,7 @@ The plain library reads all of it:
         labels = np.load(io.BytesIO(txn.get(b"__fastdata__/labels/0000.npy")))
 
 Environments that others made are read when values of their main database are images in a known
-file format, be they folders or single files: see ``lmdb_foreign``.
+file format, be they folders or single files: see ``foreign.py``.
 """
 
 from __future__ import annotations

@@ -15,24 +15,22 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.contract import Finding
-from fastdata_cli.errors import BadSampleError, DamagedDatasetError, UnsupportedError
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.formats.lmdb.file import DataFile
 from fastdata_cli.formats.lmdb.page import Extent, Page
 from fastdata_cli.formats.lmdb.reader import describe
 from fastdata_cli.formats.lmdb.records import MANIFEST, OUR_KEYS, data_path
 from fastdata_cli.formats.lmdb.values import ValueReader
-from fastdata_cli.imaging.check import check
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import from_bytes
-from fastdata_cli.sample import UNLABELLED, Payload, Reject, Schema
+from fastdata_cli.sample import UNLABELLED, Payload, Schema
 from fastdata_cli.storage.table import SampleTable
 
 _LOOKED_AT = 20_000
@@ -97,17 +95,6 @@ class ForeignLmdbReader(ValueReader):
     def describe(self) -> Mapping[str, Any]:
         """Return the layout of the file, and how many records are no samples."""
         return {**self._facts, "ignored_records": self.notes.get("ignored-record", 0)}
-
-    def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Judge the structure of every image of the span: there are no checksums."""
-        where = range(len(self)) if span is None else span
-        for index, found in zip(where, self.scan(where), strict=True):
-            try:
-                if isinstance(found, Reject):
-                    raise BadSampleError(reason=found.reason, detail=found.detail)
-                check(found.image.data)
-            except BadSampleError as problem:
-                yield Finding(index, found.key, problem.reason, problem.detail)
 
 
 class _Records:

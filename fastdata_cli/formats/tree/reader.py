@@ -28,7 +28,7 @@ from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.labels import LabelTable, load_labels
 from fastdata_cli.storage.listing import Listing, list_image, list_tree
 from fastdata_cli.storage.listing_rows import digests, number_classes
-from fastdata_cli.storage.table import SampleTable, checksum
+from fastdata_cli.storage.table import SampleTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class TreeReader(IndexedReader[bytes]):
         if sidecar is not None:
             return replace(sidecar.table, labels=listing.labels)
         unknown = np.broadcast_to(np.int64(0), len(listing.files))
-        return SampleTable(listing.files, listing.labels, unknown.astype(np.uint64), unknown)
+        return SampleTable(listing.files, listing.labels, np.empty(0, np.uint64), unknown)
 
     def _fetch(self, handle: bytes, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:
         images = []
@@ -130,17 +130,11 @@ class TreeReader(IndexedReader[bytes]):
             if isinstance(image, BadSampleError):
                 yield Reject(image.key, image.reason, image.detail, index)
             else:
-                yield self._sample(index, image)
+                yield self._judged(index, self._sample(index, image))
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Read the span, against the sidecar if there is one; name files that it does not know."""
-        sidecar = self._contents.sidecar
-        where = range(len(self)) if span is None else span
-        for index, found in zip(where, self.scan(where), strict=True):
-            if isinstance(found, Reject):
-                yield Finding(index, found.key, found.reason, found.detail)
-            elif sidecar and checksum(found.image) != sidecar.table.checksums[index]:
-                yield Finding(index, found.key, "corrupt", "its checksum does not match")
+        """Judge every file of the span; name those that the sidecar does not know."""
+        yield from super().verify(span)
         if span is None:
             for reject in self.rejects:
                 yield Finding(-1, reject.key, reject.reason, reject.detail)

@@ -192,7 +192,7 @@ class ForeignSource:
         return ForeignTable(
             rows.keys,
             rows.labels,
-            np.zeros(len(rows.labels), np.uint64),
+            np.empty(0, np.uint64),
             rows.lengths,
             side=rows.side,
             content=maps.content,

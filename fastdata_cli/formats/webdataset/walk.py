@@ -103,7 +103,8 @@ class Walk:
         name = self._name(block)
         if len(block) < BLOCK:
             name = name if len(block) >= _NAME_BYTES else ""
-            raise _DamagedError(name, at, f"truncated: the file ends {len(block)} bytes into a header")
+            detail = f"truncated: the file ends {len(block)} bytes into a header"
+            raise _DamagedError(name, at, detail)
         if not header_is_sound(block):
             raise _DamagedError(name if name.isprintable() else "", at, "corrupt header")
         kind = block[156:157]
