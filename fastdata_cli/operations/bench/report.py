@@ -1,0 +1,163 @@
+"""What bench found: frozen, JSON-able rows; every table, page and record is made from these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastdata_cli.timing.device import DeviceResult
+from fastdata_cli.timing.environment import Environment
+from fastdata_cli.timing.measurement import Measurement
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetFacts:
+    """One dataset under test."""
+
+    path: str
+    format: str
+    samples: int
+    payload: str
+    image_shape: tuple[int, ...] | None
+    sample_bytes: float
+    """Mean bytes of an image as handed over by the reader."""
+    stored_bytes: int
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    random_access: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheFacts:
+    """How much of the dataset's files was in the page cache around a measurement."""
+
+    before: str
+    """``cold``, ``warm``, ``mixed`` or ``unknown``."""
+    after: str
+    resident_before: float | None
+    """Share, 0 to 1; None where it cannot be told."""
+    resident_after: float | None
+    method: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRow:
+    """Plain reads of one dataset in one order."""
+
+    dataset: str
+    order: str
+    """``sequential``, ``random`` or ``block``."""
+    by: str
+    """``sample`` or ``batch``: what one request asks for."""
+    threads: int
+    measurement: Measurement
+    samples_per_s: float | None
+    megabytes_per_s: float | None
+    requests_per_s: float | None
+    latency_ms: Mapping[str, float]
+    """Percentiles of one request."""
+    cache: CacheFacts
+    device_bytes: int | None
+    """Fetched from storage meanwhile; None where that is not told."""
+    used_bytes: int
+    amplification: float | None
+    """Device bytes over used bytes; None when nothing came from the device or it is not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRow:
+    """One step between the container and a batch, on the same samples as the others."""
+
+    dataset: str
+    stage: str
+    """``read``, ``decompress``, ``decode``, ``resize``, ``collate`` or ``transfer``."""
+    seconds_per_sample: float
+    share: float
+    """Of the sum of all stages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceiling:
+    """The most that one part could deliver if nothing else took time."""
+
+    dataset: str
+    name: str
+    """``device``, ``decode on all cores`` or ``free input``."""
+    samples_per_s: float
+    how: str
+    """How it was found, in a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderRow:
+    """The DataLoader over one dataset with one number of workers."""
+
+    dataset: str
+    workers: int
+    order: str
+    batch_size: int
+    measurement: Measurement
+    samples_per_s: float | None
+    first_batch_s: float | None
+    wait_ms_per_sample: float | None
+    memory_bytes: int | None
+    """Of all workers and this process, proportional (PSS) where the system tells it."""
+    cpu_share: float | None
+    """Of the usable cores."""
+    each_once: bool | None
+    """Every sample arrived exactly once per epoch; None where no whole epoch was loaded."""
+    same_bytes: bool | None
+    """The batches' checksum equals that of a plain read."""
+    cache: CacheFacts
+    line: str
+    """The ``DataLoader(...)`` line that does the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerRow:
+    """A consumer that computes for a fixed time per batch, as a GPU does."""
+
+    dataset: str
+    workers: int
+    step_ms: float
+    utilisation: float
+    """Compute time over wall time, the first step excluded (MLPerf Storage's accelerator use)."""
+    goal: float = 0.9
+    steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What limits one dataset, and what to do."""
+
+    dataset: str
+    bottleneck: str
+    """``device``, ``decode``, ``decompress``, ``workers``, ``consumer``, ``memory``, … ."""
+    sentence: str
+    action: str
+    """The command or loader setting to use next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchReport:
+    """Everything that one run of bench found."""
+
+    environment: Environment
+    options: Mapping[str, Any]
+    datasets: tuple[DatasetFacts, ...]
+    device: Mapping[str, tuple[DeviceResult, ...]] = field(default_factory=dict)
+    """By dataset."""
+    reads: tuple[ReadRow, ...] = ()
+    stages: tuple[StageRow, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    loaders: tuple[LoaderRow, ...] = ()
+    consumers: tuple[ConsumerRow, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    host_to_device: str = ""
+    """Copying to a GPU, or why it was not measured."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers has to know: doubts, blind spots, what was left out."""
+    best_line: str = ""
+    """With ``--advise``: the ``DataLoader(...)`` line to paste."""
+    seconds: float = 0.0
