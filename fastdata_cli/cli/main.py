@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from fastdata_cli._version import __version__
+from fastdata_cli.errors import EXIT_INTERRUPTED
 
 VERBS = {
     "convert": "Store images in a training-friendly layout: any source to any format.",
@@ -45,10 +47,17 @@ def build_app(verb: str | None = None) -> typer.Typer:
 
 def main() -> None:
     """Entry point of the console script."""
-    from fastdata_cli.cli.output import prepare_streams
+    # Scripts start background jobs with this signal ignored, and Python would leave it so: then
+    # nothing but a kill stopped a run, and nothing said how to go on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        from fastdata_cli.cli.output import prepare_streams
 
-    prepare_streams()
-    build_app(_verb(sys.argv[1:]))()
+        prepare_streams()
+        build_app(_verb(sys.argv[1:]))()
+    except KeyboardInterrupt:  # while the command was still being loaded
+        sys.stderr.write("interrupted\n")
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def _show_version(asked: bool) -> None:

@@ -57,7 +57,8 @@ def _integer(entry: bytes | None, order: str) -> int | None:
     if entry is None:
         return None
     kind, count = struct.unpack(order + "HI", entry[:6])
-    if kind not in _INTEGERS or count != 1:
+    # Some writers count two where one is meant; what follows the first stands in the entry as well.
+    if kind not in _INTEGERS or not 1 <= count <= 4 // struct.calcsize(_INTEGERS[kind]):
         return None
     value: int = struct.unpack_from(order + _INTEGERS[kind], entry, 6)[0]
     return value

@@ -19,6 +19,7 @@ Image = NDArray[Any]
 Change = Callable[[Image], tuple[Image, tuple[str, ...]]]
 
 FILL_GREY = 128
+_DOUBTS = frozenset({"trailing-bytes", "truncated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,22 @@ def _decoded(options: ConvertOptions, target: Schema) -> Change:
 
 
 def _checked(options: ConvertOptions) -> Change:
+    """Return what looks at the structure, and decodes only where that leaves room for doubt.
+
+    Decoding everything would cost sixteen times as much. Bytes after a picture may be the rest of
+    one whose end was lost, a truncated one may hold no pixel at all, and decoder warnings, which
+    --strict rejects, show in no other way.
+    """
     from fastdata_cli.imaging.check import check
+    from fastdata_cli.imaging.decode import decode
 
     policy = options.policy()
 
     def change(image: Image) -> tuple[Image, tuple[str, ...]]:
-        return image, check(image.data, policy).notes
+        notes = check(image.data, policy).notes
+        if policy.strict or not _DOUBTS.isdisjoint(notes):
+            notes = decode(image.data, policy, at_least=(1, 1)).notes
+        return image, notes
 
     return change
 

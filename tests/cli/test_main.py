@@ -68,12 +68,26 @@ def test_names_print_under_any_locale(tmp_path: Path) -> None:
     assert fastdata("inspect", source, env=environment).returncode == 0
 
 
+def test_interrupted_while_loading() -> None:
+    code = (
+        "import sys, os, signal\nsys.argv = ['fastdata', 'formats']\n"
+        "from fastdata_cli.cli import main\n"
+        "main.build_app = lambda verb: os.kill(os.getpid(), signal.SIGINT)\nmain.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_interrupted_and_continued(tmp_path: Path) -> None:
     source = make_tree(tmp_path / "images", 1500, (250, 250))
     out = tmp_path / "out.zarr"
     command = ["convert", str(source), str(out), "--chunk", "50", "--jobs", "1"]
     run = subprocess.Popen(
-        [sys.executable, "-m", "fastdata_cli", *command], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "fastdata_cli", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        # As a shell script starts a job in the background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     journal = tmp_path / ".out.zarr.fastdata-partial" / "journal.jsonl"
     deadline = time.monotonic() + 60

@@ -186,3 +186,29 @@ def test_size_mismatch_is_a_reject(tree: Path, tmp_path: Path) -> None:
     (tree / "class0" / "0000.jpg").write_bytes(jpeg(41, 48, 0))
     report = convert(plan)
     assert report.rejects == {"size-mismatch": 1}
+
+
+def test_kept_jpegs_are_decoded_where_their_structure_leaves_doubt(tmp_path: Path) -> None:
+    whole = jpeg(160, 160, 1)
+    half = len(whole) // 2
+    source = tmp_path / "images"
+    source.mkdir()
+    (source / "early-end.jpg").write_bytes(whole[:half] + b"\xff\xd9" + whole[half + 2 :])
+    (source / "stray.jpg").write_bytes(whole[:-2] + b"\x00\x11\x22" * 33 + whole[-2:])
+    (source / "trailer.jpg").write_bytes(whole + bytes(3000))
+    (source / "whole.jpg").write_bytes(whole)
+    done = convert(plan_for(source, tmp_path / "default.lmdb"))
+    assert [(bad.key, bad.reason) for bad in done.reject_examples] == [("early-end.jpg", "corrupt")]
+    assert done.notes == {"trailing-bytes": 1}
+    (source / "header-only.jpg").write_bytes(whole[:200])
+    (source / "without-end.jpg").write_bytes(whole[:-2])
+    cut = convert(plan_for(source, tmp_path / "cut.lmdb", allow_truncated=True))
+    assert [bad.key for bad in cut.reject_examples] == ["header-only.jpg"]
+    (source / "header-only.jpg").unlink()
+    (source / "without-end.jpg").unlink()
+    strict = convert(plan_for(source, tmp_path / "strict.lmdb", strict=True))
+    assert [bad.key for bad in strict.reject_examples] == [
+        "early-end.jpg",
+        "stray.jpg",
+        "trailer.jpg",
+    ]

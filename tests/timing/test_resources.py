@@ -41,7 +41,7 @@ def test_processor_time_of_workers_that_are_gone_is_counted() -> None:
     taken = found.cpu_mean * found.seconds * usable_cores()
     assert taken == pytest.approx(0.9, abs=0.25)
     assert found.cpu_mean <= found.cpu_peak <= 1.3
-    assert found.processes_peak == 2
+    assert found.processes_peak >= 2
     assert found.looks >= 2
 
 

@@ -101,12 +101,13 @@ def _blosc_codec(blosc: Blosc, zarr_format: ZarrFormat) -> Any:
             shuffle=SHUFFLES.index(blosc.shuffle),
             blocksize=blosc.block_bytes,
         )
-    from zarr.codecs import BloscCname, BloscCodec, BloscShuffle
+    from zarr.codecs import BloscCodec
 
+    # Words, not members of BloscCname and BloscShuffle: newer zarr has those as plain texts.
     return BloscCodec(
-        cname=BloscCname[blosc.codec],
+        cname=blosc.codec,  # type: ignore[arg-type]
         clevel=blosc.level,
-        shuffle=BloscShuffle[SHUFFLES_V3[SHUFFLES.index(blosc.shuffle)]],
+        shuffle=SHUFFLES_V3[SHUFFLES.index(blosc.shuffle)],  # type: ignore[arg-type]
         blocksize=blosc.block_bytes,
         typesize=blosc.item_bytes,
     )

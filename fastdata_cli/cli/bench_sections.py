@@ -1,0 +1,364 @@
+"""A bench report as plain tables of text: what the terminal, Markdown and the page all show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fastdata_cli.cli.bench_words import (
+    best_loader,
+    labels,
+    number_text,
+    rate_cell,
+    read_words,
+    shared_folder,
+    spread_text,
+)
+from fastdata_cli.cli.tables import pairs_text, shape_text, size_text
+from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column."""
+
+    head: str
+    right: bool = False
+    rank: int = 0
+    """Where room is short, the column of the greatest rank goes first; 0 stays."""
+    varies: bool = False
+    """Worth a column only where rows differ; else the remark says it once."""
+    names: bool = False
+    """Holds names of any length, which may be cut."""
+    folds: bool = False
+    """Holds words, which may take several lines."""
+    means: str = ""
+    """What the head stands for, where that needs saying."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows that belong together."""
+
+    name: str
+    """Empty for the only group of a section."""
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One table."""
+
+    name: str
+    title: str
+    group: str
+    """What the names of the groups are: ``dataset`` or ``reads``."""
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    remark: str = ""
+    """What holds for all rows."""
+
+    def remark_on(self, columns: Iterable[Column]) -> str:
+        """Return the remark, with what the heads of these columns mean."""
+        means = [f"{column.head}: {column.means}" for column in columns if column.means]
+        return " · ".join(filter(None, [self.remark, *means]))
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the groups have names."""
+        return any(group.name for group in self.groups)
+
+
+_Rows = Iterable[tuple[str, tuple[str, ...]]]
+_Labels = Mapping[str, str]
+
+
+def sections(report: BenchReport) -> tuple[Section, ...]:
+    """Return the tables that have rows, in the order in which they are read."""
+    named = labels([each.path for each in report.datasets])
+    makers: tuple[Callable[[BenchReport, _Labels], Section], ...] = (
+        _datasets,
+        _device,
+        _reads,
+        _stages,
+        _ceilings,
+        _loaders,
+        _consumers,
+    )
+    made = (maker(report, named) for maker in makers)
+    return tuple(section for section in made if section.groups)
+
+
+def _section(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: _Rows,
+    *,
+    group: str = "dataset",
+    remark: str = "",
+) -> Section:
+    """Put rows into their groups; leave out columns that say nothing or always the same."""
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for key, row in rows:
+        groups.setdefault(key, []).append(tuple(printable(cell) for cell in row))
+    everything = [row for members in groups.values() for row in members]
+    kept, remarks = [], [remark] if remark else []
+    for at, column in enumerate(columns):
+        values = {row[at] for row in everything}
+        if values <= {""}:
+            continue
+        if column.varies and len(values) == 1:
+            remarks.append(f"{column.head}: {values.pop()}")
+        else:
+            kept.append(at)
+    alone = len(groups) == 1
+    if alone and group == "reads":
+        remarks.insert(0, next(iter(groups)))
+    return Section(
+        name=name,
+        title=title,
+        group=group,
+        columns=tuple(columns[at] for at in kept),
+        groups=tuple(
+            Group(
+                name="" if alone else printable(key),
+                rows=tuple(tuple(row[at] for at in kept) for row in members),
+            )
+            for key, members in groups.items()
+        ),
+        remark=" · ".join(remarks),
+    )
+
+
+def _right(head: str, rank: int = 0) -> Column:
+    return Column(head=head, right=True, rank=rank)
+
+
+def _datasets(report: BenchReport, named: _Labels) -> Section:
+    columns = (
+        Column(head="dataset", names=True),
+        Column(head="format"),
+        _right("samples"),
+        Column(head="stores"),
+        Column(head="image"),
+        _right("a sample"),
+        _right("stored"),
+        Column(head="layout", rank=1, folds=True),
+    )
+    rows = (
+        (
+            "",
+            (
+                named[each.path],
+                each.format,
+                f"{each.samples:,}",
+                each.payload,
+                shape_text(each.image_shape) or "",
+                size_text(each.sample_bytes),
+                size_text(each.stored_bytes),
+                _layout(each.layout, random_access=each.random_access),
+            ),
+        )
+        for each in report.datasets
+    )
+    folder = printable(shared_folder([each.path for each in report.datasets]))
+    return _section("datasets", "Datasets", columns, rows, remark=folder and f"in {folder}")
+
+
+def _layout(layout: Mapping[str, object], *, random_access: bool) -> str:
+    simple = {name: value for name, value in layout.items() if isinstance(value, int | str)}
+    words = [pairs_text(simple), "" if random_access else "no random access"]
+    return ", ".join(filter(None, words))
+
+
+def _device(report: BenchReport, named: _Labels) -> Section:
+    columns = (
+        Column(head="device reads"),
+        _right("block"),
+        _right("depth"),
+        _right("MB/s"),
+        _right("IOPS"),
+        _right("p50 ms"),
+        _right("p99 ms"),
+        Column(head="cache", varies=True),
+        Column(head="measured by", varies=True),
+    )
+    rows = (
+        (
+            named.get(dataset, dataset),
+            (
+                result.name,
+                size_text(result.block_bytes),
+                str(result.depth),
+                number_text(result.bandwidth / 1e6),
+                number_text(result.iops),
+                _milliseconds(result.latency.p50),
+                _milliseconds(result.latency.p99),
+                "bypassed" if result.direct else "in the way",
+                result.tool,
+            ),
+        )
+        for dataset, results in report.device.items()
+        for result in results
+    )
+    return _section("device", "Device: the most that the disk gives", columns, rows)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else number_text(seconds * 1000)
+
+
+def _reads(report: BenchReport, named: _Labels) -> Section:
+    columns = (
+        Column(head="dataset", names=True),
+        _right("samples/s"),
+        _right("±"),
+        _right("of best"),
+        _right("MB/s", 3),
+        _right("IOPS", 4),
+        _right("p50 ms"),
+        _right("p99 ms"),
+        Column(head="cache", varies=True),
+        Column(head="read ×", right=True, rank=2, means="bytes from storage for each byte used"),
+    )
+    alike: dict[str, list[ReadRow]] = {}
+    for row in report.reads:
+        alike.setdefault(read_words(row), []).append(row)
+    several = len(report.datasets) > 1
+
+    def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+        for words, group in alike.items():
+            best = max((row.samples_per_s or 0.0 for row in group), default=0.0)
+            for row in group:
+                cells = (
+                    rate_cell(row.samples_per_s, row.measurement),
+                    spread_text(row.measurement),
+                    _ratio(row.samples_per_s, best) if several else "",
+                    number_text(row.megabytes_per_s),
+                    number_text(row.requests_per_s),
+                    number_text(row.latency_ms.get("p50")),
+                    number_text(row.latency_ms.get("p99")),
+                    row.cache.before,
+                    number_text(row.amplification),
+                )
+                name = named.get(row.dataset, row.dataset)
+                yield (words, (name, *cells)) if several else ("", (words, *cells))
+
+    if not several:
+        columns = (Column(head="reads"), *columns[1:])
+    return _section(
+        "reads", "Plain reads", columns, rows(), group="reads" if several else "dataset"
+    )
+
+
+def _ratio(rate: float | None, best: float) -> str:
+    if not rate or not best:
+        return "-"
+    return "best" if rate == best else f"{rate / best:.2f}×"
+
+
+def _stages(report: BenchReport, named: _Labels) -> Section:
+    columns = (Column(head="stage"), _right("ms a sample"), _right("share"), Column(head=""))
+    rows = (
+        (
+            named.get(row.dataset, row.dataset),
+            (
+                row.stage,
+                number_text(row.seconds_per_sample * 1000),
+                f"{row.share:.0%}",
+                "█" * round(row.share * 30) or "▏",
+            ),
+        )
+        for row in report.stages
+    )
+    return _section("stages", "Where the time of a sample goes", columns, rows)
+
+
+def _ceilings(report: BenchReport, named: _Labels) -> Section:
+    columns = (Column(head="ceiling"), _right("samples/s"), Column(head="how", folds=True))
+
+    def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+        for dataset in dict.fromkeys(row.dataset for row in report.ceilings):
+            name = named.get(dataset, dataset)
+            for row in report.ceilings:
+                if row.dataset == dataset:
+                    yield name, (row.name, number_text(row.samples_per_s), row.how)
+            best = best_loader(report, dataset)
+            if best is not None:
+                how = f"DataLoader, {best.workers} workers"
+                yield name, ("reached", number_text(best.samples_per_s), how)
+
+    return _section("ceilings", "Ceilings: if nothing else took time", columns, rows())
+
+
+def _loaders(report: BenchReport, named: _Labels) -> Section:
+    columns = (
+        _right("workers"),
+        _right("samples/s"),
+        _right("±"),
+        _right("of best"),
+        _right("first batch"),
+        _right("wait ms", 2),
+        _right("memory"),
+        _right("CPU"),
+        Column(head="checked"),
+        Column(head="order", varies=True),
+        Column(head="batch", right=True, varies=True),
+        Column(head="cache", varies=True, rank=1),
+    )
+    best = max((row.samples_per_s or 0.0 for row in report.loaders), default=0.0)
+    rows = (
+        (
+            named.get(row.dataset, row.dataset),
+            (
+                str(row.workers),
+                rate_cell(row.samples_per_s, row.measurement),
+                spread_text(row.measurement),
+                _ratio(row.samples_per_s, best),
+                "" if row.first_batch_s is None else f"{row.first_batch_s:.2f} s",
+                number_text(row.wait_ms_per_sample),
+                "" if row.memory_bytes is None else size_text(row.memory_bytes),
+                "" if row.cpu_share is None else f"{row.cpu_share:.0%}",
+                _checked(row),
+                row.order,
+                str(row.batch_size),
+                row.cache.before,
+            ),
+        )
+        for row in report.loaders
+    )
+    return _section("loaders", "DataLoader: samples in training batches", columns, rows)
+
+
+def _checked(row: LoaderRow) -> str:
+    if False in (row.each_once, row.same_bytes):
+        return "WRONG"
+    return "-" if row.each_once is None and row.same_bytes is None else "ok"
+
+
+def _consumers(report: BenchReport, named: _Labels) -> Section:
+    columns = (
+        Column(head="dataset", names=True, varies=len(report.datasets) == 1),
+        _right("workers"),
+        _right("ms a step"),
+        _right("busy"),
+        _right("goal"),
+        Column(head="enough"),
+    )
+    rows = (
+        (
+            "",
+            (
+                named.get(row.dataset, row.dataset),
+                str(row.workers),
+                number_text(row.step_ms),
+                f"{row.utilisation:.0%}",
+                f"{row.goal:.0%}",
+                "yes" if row.utilisation >= row.goal else "no",
+            ),
+        )
+        for row in report.consumers
+    )
+    return _section("consumers", "Would the GPU be busy", columns, rows)

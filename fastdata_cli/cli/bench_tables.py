@@ -1,0 +1,168 @@
+"""A bench report for the terminal: the verdict first, then tables that fit its width."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fastdata_cli.cli.bench_sections import Column, Group, Section, sections
+from fastdata_cli.cli.bench_words import environment_lines, headline, labels, notes
+from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.report import BenchReport, Verdict
+
+_LONGEST_NAME = 24
+_FOLDED = 20
+_GAP = 2
+_MARGIN = 1
+
+
+def show(report: BenchReport, console: Console) -> None:
+    """Print the whole report."""
+    for part in _parts(report, console.width):
+        console.print(part)
+
+
+def _parts(report: BenchReport, width: int) -> Iterable[RenderableType]:
+    yield _verdicts(report, width)
+    for section in sections(report):
+        yield section_table(section, width)
+    doubts = notes(report)
+    if doubts:
+        yield Text("\nWhat to know about these numbers", style="bold cyan")
+        yield Stack(*(_bullet("-", text) for text in doubts))
+    yield Text("\nMeasured on", style="bold cyan")
+    yield Stack(*(_bullet(" ", text) for text in environment_lines(report.environment)))
+    if report.best_line:
+        yield Text("\nTo paste", style="bold cyan")
+        yield Padding(Text(printable(report.best_line), style="green"), (0, 0, 0, 2))
+
+
+def _verdicts(report: BenchReport, width: int) -> RenderableType:
+    named = labels([each.path for each in report.datasets])
+    parts: list[RenderableType] = [Text(_capital(headline(report)), style="bold green")]
+    for verdict in report.verdicts:
+        name = f"{named.get(verdict.dataset, verdict.dataset)}: " if len(named) > 1 else ""
+        parts.append(_bullet("-", f"{name}{verdict.sentence}"))
+        if verdict.action:
+            parts.append(Padding(Text(_action(verdict, width - 4), style="green"), (0, 0, 0, 4)))
+    return Stack(*parts)
+
+
+def _action(verdict: Verdict, width: int) -> str:
+    """Return the next action; a command that is too long is broken as a shell takes it."""
+    action = printable(verdict.action)
+    if not action.startswith("fastdata ") or cell_len(action) <= width:
+        return action
+    tied = re.sub(r"( --?[\w-]+) (?!-)", "\\1\0", action)  # a flag stays with its value
+    lines = textwrap.wrap(
+        tied, width - 4, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
+    )
+    return " \\\n".join(lines).replace("\0", " ")
+
+
+def _capital(text: str) -> str:
+    # Only our own words: a dataset keeps its name.
+    return text[:1].upper() + text[1:] if text.startswith(("fastest", "nothing")) else text
+
+
+def _bullet(mark: str, text: str) -> RenderableType:
+    row = Table.grid(padding=(0, 1, 0, 0))
+    row.add_column(width=1)
+    row.add_column(overflow="fold", ratio=1)
+    row.add_row(mark, Text(printable(text)))
+    return row
+
+
+def section_table(section: Section, width: int) -> RenderableType:
+    """Return one table that fits into ``width`` columns, without those that find no room."""
+    shown = _fitting(section, width)
+    left_out = [each.head for at, each in enumerate(section.columns) if at not in shown]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False)
+    for at in shown:
+        column = section.columns[at]
+        right = column.right and not (section.grouped and at == shown[0])
+        table.add_column(column.head, justify="right" if right else "left", overflow="fold")
+    indent = "  " if section.grouped else ""
+    for group, rows in zip(section.groups, _clipped(section, shown), strict=True):
+        if group.name:
+            table.add_row(Text(_group_name(section, group), style="bold"))
+        for row in rows:
+            table.add_row(Text(indent + row[0]), *map(_cell, row[1:]))
+    remark = section.remark_on(section.columns[at] for at in shown)
+    if left_out:
+        remark = " · ".join(filter(None, [remark, f"no room for: {', '.join(left_out)}"]))
+    title = Text(f"\n{section.title}", style="bold cyan")
+    parts: list[RenderableType] = [title]
+    if remark:
+        parts.append(Text(remark, style="dim"))
+    return Stack(*parts, table)
+
+
+def _cell(text: str) -> Text:
+    style = {"best": "green", "failed": "bold red", "WRONG": "bold red", "no": "yellow"}.get(text)
+    return Text(text, style=style or "")
+
+
+def _fitting(section: Section, width: int) -> list[int]:
+    """Return the columns to show: all, or as many as fit, dropped by rank."""
+    shown = list(range(len(section.columns)))
+    while _natural(section, shown) > width:
+        last = max(shown, key=lambda at: section.columns[at].rank)
+        if section.columns[last].rank == 0:
+            break
+        shown.remove(last)
+    return shown
+
+
+def _natural(section: Section, shown: Sequence[int]) -> int:
+    rows = [row for rows in _clipped(section, shown) for row in rows]
+    columns = [section.columns[at] for at in shown]
+    cells = zip((column.head for column in columns), *rows, strict=True)
+    wide = [max(map(cell_len, each)) for each in cells]
+    wide = [
+        min(each, _FOLDED) if column.folds else each
+        for each, column in zip(wide, columns, strict=True)
+    ]
+    if section.grouped:
+        names = [cell_len(_group_name(section, group)) for group in section.groups]
+        wide[0] = max(wide[0] + 2, *names)
+    return sum(wide) + _GAP * (len(wide) - 1) + 2 * _MARGIN
+
+
+def _clipped(section: Section, shown: Sequence[int]) -> list[list[list[str]]]:
+    """Return the rows of each group, long names cut to what a table can bear."""
+    columns = [section.columns[at] for at in shown]
+    return [
+        [
+            [_short(cell, column) for cell, column in zip((row[at] for at in shown), columns, strict=True)]
+            for row in group.rows
+        ]
+        for group in section.groups
+    ]
+
+
+def _short(cell: str, column: Column) -> str:
+    return _clip(cell) if column.names else cell
+
+
+def _group_name(section: Section, group: Group) -> str:
+    return _clip(group.name) if section.group == "dataset" else group.name
+
+
+def _clip(name: str) -> str:
+    """Keep the beginning and, above all, the end of a long name."""
+    if cell_len(name) <= _LONGEST_NAME + 6:
+        return name
+    head, tail = name[:8], name
+    while cell_len(tail) > _LONGEST_NAME - 3:
+        tail = tail[1:]
+    return f"{head}…{tail}"

@@ -1,0 +1,193 @@
+"""The words for a bench report: names of datasets, rates, the headline, every doubt in a sentence."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping, Sequence
+
+from fastdata_cli.cli.tables import size_text
+from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
+from fastdata_cli.timing.doubts import WarningKind
+from fastdata_cli.timing.environment import Environment, Storage
+from fastdata_cli.timing.measurement import Measurement
+
+_LIMITS = {
+    "device": "limited by the device",
+    "decode": "limited by decoding",
+    "decompress": "limited by decompression",
+    "workers": "limited by the number of workers",
+    "consumer": "fast enough for the consumer",
+    "memory": "limited by memory",
+}
+_LESS_IS_WORSE = {WarningKind.TOO_SHORT, WarningKind.FEW_REPEATS, WarningKind.BUDGET}
+
+
+def labels(paths: Sequence[str]) -> dict[str, str]:
+    """Return a short name for each path: what is below the folder that they share."""
+    folder = shared_folder(paths)
+    return {
+        path: printable(os.path.relpath(path, folder) if folder else path) for path in paths
+    }
+
+
+def shared_folder(paths: Sequence[str]) -> str:
+    """Return the deepest folder that holds all of them; empty where there is none to name."""
+    try:
+        folder = os.path.commonpath([os.path.dirname(path.rstrip("/")) for path in paths])
+    except ValueError:  # some are relative and some are not, or there are none
+        return ""
+    return "" if folder == "/" else folder
+
+
+def number_text(value: float | None) -> str:
+    """Return a number with about three digits; empty for None."""
+    if value is None:
+        return ""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def rate_cell(rate: float | None, measurement: Measurement) -> str:
+    """Return the cell of a rate: its number, or that it failed."""
+    return "failed" if measurement.failure and rate is None else number_text(rate) or "-"
+
+
+def spread_text(measurement: Measurement) -> str:
+    """Return half the width of the middle half of the repeats, as a share of the median."""
+    summary = measurement.summary
+    return f"{summary.relative_spread:.0%}" if summary and summary.n > 1 else ""
+
+
+def read_words(row: ReadRow) -> str:
+    """Return ``random, by batch, 4 threads``."""
+    threads = f", {row.threads} threads" if row.threads > 1 else ""
+    return f"{row.order}, by {row.by}{threads}"
+
+
+def workers_words(count: int) -> str:
+    """Return ``4 workers``."""
+    return f"{count} worker" if count == 1 else f"{count} workers"
+
+
+def best_loader(report: BenchReport, dataset: str) -> LoaderRow | None:
+    """Return the fastest row of the DataLoader over one dataset."""
+    rows = [row for row in report.loaders if row.dataset == dataset and row.samples_per_s]
+    return max(rows, key=lambda row: row.samples_per_s or 0.0, default=None)
+
+
+def headline(report: BenchReport) -> str:
+    """Return the verdict in one line: the fastest dataset, how fast it is, what limits it."""
+    named = labels([each.path for each in report.datasets])
+    loaders = [row for row in report.loaders if row.samples_per_s]
+    reads = [row for row in report.reads if row.samples_per_s]
+    rows: Sequence[LoaderRow | ReadRow] = loaders or reads
+    if not rows:
+        return "nothing was measured"
+    fastest = max(rows, key=lambda row: row.samples_per_s or 0.0)
+    rate = number_text(fastest.samples_per_s)
+    if isinstance(fastest, LoaderRow):
+        how = f"in training batches with {workers_words(fastest.workers)}"
+    else:
+        how = f"in plain reads ({read_words(fastest)})"
+    name = named.get(fastest.dataset, printable(fastest.dataset))
+    lead = f"fastest: {name}" if len(report.datasets) > 1 else name
+    limits = [each.bottleneck for each in report.verdicts if each.dataset == fastest.dataset]
+    limit = f", {limit_words(limits[0])}" if limits else ""
+    return f"{lead}, {rate} samples/s {how}{limit}"
+
+
+def limit_words(bottleneck: str) -> str:
+    """Return ``limited by decoding`` for ``decode``."""
+    return _LIMITS.get(bottleneck, f"limited by {bottleneck}")
+
+
+def environment_lines(found: Environment) -> tuple[str, ...]:
+    """Return the machine, its storage and its software, a line each."""
+    limit = found.memory_limit_bytes
+    memory = size_text(limit or found.memory_bytes) + (" memory (limit)" if limit else " memory")
+    gpus = ", ".join(found.gpus) or "no GPU"
+    machine = (
+        f"{found.cpu_model}, {found.cores_usable} of {found.cores_present} cores usable, "
+        f"{memory}, {gpus}"
+    )
+    storage = dict.fromkeys(_storage_words(each) for each in found.storage)
+    libraries = ", ".join(f"{name} {text}" for name, text in found.libraries.items())
+    software = f"{found.kernel}, {found.python}, fastdata {found.fastdata}, {libraries}"
+    return tuple(printable(line.rstrip(", ")) for line in (machine, *storage, software))
+
+
+def notes(report: BenchReport) -> tuple[str, ...]:
+    """Return everything that a reader of the numbers has to know, each once."""
+    named = labels([each.path for each in report.datasets])
+    found = [
+        *_failures(report, named),
+        *_wrong_batches(report, named),
+        *report.notes,
+        *([report.host_to_device] if report.host_to_device else []),
+        *_device_doubts(report, named),
+        *_timing_doubts(report, named),
+    ]
+    return tuple(dict.fromkeys(printable(text) for text in found))
+
+
+def _storage_words(storage: Storage) -> str:
+    words = f"{storage.mount_point} is {storage.filesystem}"
+    if storage.device:
+        words += f" on {storage.device}" + (f" ({storage.model})" if storage.model else "")
+    if storage.network:
+        words += ", over a network or a daemon: its work is not all seen from here"
+    return words
+
+
+def _cases(
+    report: BenchReport, named: Mapping[str, str]
+) -> Iterator[tuple[str, Measurement]]:
+    for row in report.reads:
+        yield f"{named.get(row.dataset, row.dataset)} ({read_words(row)})", row.measurement
+    for each in report.loaders:
+        name = named.get(each.dataset, each.dataset)
+        yield f"{name} (DataLoader, {workers_words(each.workers)})", each.measurement
+
+
+def _failures(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
+    for name, measurement in _cases(report, named):
+        failure = measurement.failure
+        if failure is not None:
+            hint = f" ({failure.hint})" if failure.hint else ""
+            yield f"{name} failed: {failure.message}{hint}"
+
+
+def _wrong_batches(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
+    for row in report.loaders:
+        name = f"{named.get(row.dataset, row.dataset)} (DataLoader, {workers_words(row.workers)})"
+        if row.each_once is False:
+            yield f"{name}: samples arrived twice or not at all in an epoch"
+        if row.same_bytes is False:
+            yield f"{name}: the batches do not hold what a plain read gives"
+
+
+def _device_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
+    for dataset, results in report.device.items():
+        doubts: dict[str, list[str]] = {}
+        for result in results:
+            for warning in result.warnings:
+                doubts.setdefault(warning.text, []).append(result.name)
+        for text, jobs in doubts.items():
+            which = "" if len(jobs) == len(results) else f", {', '.join(dict.fromkeys(jobs))}"
+            yield f"device below {named.get(dataset, dataset)}{which}: {text}"
+
+
+def _timing_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
+    """One line for each kind of doubt, in the words of the gravest: a line a case would drown it."""
+    found: dict[str, list[tuple[float, str, str]]] = {}
+    for name, measurement in _cases(report, named):
+        for warning in measurement.warnings:
+            found.setdefault(warning.kind, []).append((warning.value, name, warning.text))
+    for kind, doubts in found.items():
+        gravest = min if kind in _LESS_IS_WORSE else max
+        _, name, text = gravest(doubts)
+        others = len({doubt[1] for doubt in doubts} - {name})
+        more = f" and {others} more" if others else ""
+        yield f"{name}{more}: {text}"

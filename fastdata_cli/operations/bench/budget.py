@@ -1,0 +1,55 @@
+"""How the time of a run is shared out.
+
+    device 15 %   reads 25 %   stages 15 %   loader 45 %, a third of it for --step-ms
+
+A phase gets its share of the time that is still there when it begins: one that is left out, or
+done sooner, leaves its time to those behind it, and one that took longer takes it from them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+SHARES = {"device": 15, "reads": 25, "stages": 15, "loader": 30, "consumer": 15}
+
+# Below this a phase would measure noise: it is kept, and the run takes a little longer.
+_LEAST_S = 0.5
+
+
+class Budget:
+    """Seconds for everything, handed out phase by phase.
+
+    Args:
+        seconds: for all phases together, from now on.
+        phases: names of SHARES, in order.
+        clock: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        phases: Iterable[str],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._phases = list(phases)
+        self._clock = clock
+        self._begin = clock()
+        self._deadline = self._begin + seconds
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return self._clock() - self._begin
+
+    def begin(self, phase: str) -> float:
+        """Return the seconds of a phase that begins now."""
+        total = sum(SHARES[name] for name in self._phases[self._phases.index(phase) :])
+        left = self._deadline - self._clock()
+        return max(_LEAST_S, left * SHARES[phase] / total)
+
+
+def phases(*, device: bool, loader: bool, consumer: bool) -> list[str]:
+    """Return the phases of a run; without a consumer its share is the loader's."""
+    wanted = {"device": device, "reads": True, "stages": True, "loader": loader}
+    return [name for name, on in wanted.items() if on] + ["consumer"] * (loader and consumer)
