@@ -68,7 +68,11 @@ def pick(owner: type[Options], values: Mapping[str, Any]) -> dict[str, Any]:
 def given(values: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
     """Return the values of these parameters that somebody set."""
     names = {parameter.name for parameter in parameters}
-    return {name: v for name, v in values.items() if name in names and v not in (None, False)}
+    return {
+        name: value
+        for name, value in values.items()
+        if name in names and value is not None and value is not False
+    }
 
 
 def load_config(context: typer.Context, path: Path | None) -> Path | None:

@@ -308,6 +308,7 @@ BAD_USE = [
     (["convert", "{tmp}/empty", "{tmp}/o.zarr"], 1, "no images"),
     (["convert", "{tree}", "{tmp}/o.zarr", "--codec", "lzma9"], 2, "lz4"),
     (["convert", "{tree}", "{tmp}/o.xyz"], 2, "--to"),
+    (["convert", "{tree}", "{tmp}/o.zarr", "--chunk", "0"], 2, "at least 1"),
     (["convert", "{tree}", "{tmp}/o.raw", "--zarr-format", "2"], 2, "--zarr-format"),
     (["convert", "{tree}", "{tmp}/no/such/o.raw"], 2, "mkdir -p"),
     (["convert", "{tree}", "{tmp}/o.raw", "--size", "big"], 2, "HxW"),
