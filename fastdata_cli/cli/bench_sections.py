@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 
 from fastdata_cli.cli.bench_words import (
     best_loader,
@@ -14,63 +13,16 @@ from fastdata_cli.cli.bench_words import (
     shared_folder,
     spread_text,
 )
+from fastdata_cli.cli.section import Column, Section, make_section, right
 from fastdata_cli.cli.tables import pairs_text, shape_text, size_text
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One column."""
-
-    head: str
-    right: bool = False
-    rank: int = 0
-    """Where room is short, the column of the greatest rank goes first; 0 stays."""
-    varies: bool = False
-    """Worth a column only where rows differ; else the remark says it once."""
-    names: bool = False
-    """Holds names of any length, which may be cut."""
-    folds: bool = False
-    """Holds words, which may take several lines."""
-    means: str = ""
-    """What the head stands for, where that needs saying."""
+LATENCIES = ("p50", "p90", "p95", "p99", "p99.9")
+"""The percentiles that are shown where there is room."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Rows that belong together."""
-
-    name: str
-    """Empty for the only group of a section."""
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """One table."""
-
-    name: str
-    title: str
-    group: str
-    """What the names of the groups are: ``dataset`` or ``reads``."""
-    columns: tuple[Column, ...]
-    groups: tuple[Group, ...]
-    remark: str = ""
-    """What holds for all rows."""
-
-    def remark_on(self, columns: Iterable[Column]) -> str:
-        """Return the remark, with what the heads of these columns mean."""
-        means = [f"{column.head}: {column.means}" for column in columns if column.means]
-        return " · ".join(filter(None, [self.remark, *means]))
-
-    @property
-    def grouped(self) -> bool:
-        """Whether the groups have names."""
-        return any(group.name for group in self.groups)
-
-
-_Rows = Iterable[tuple[str, tuple[str, ...]]]
 _Labels = Mapping[str, str]
 
 
@@ -90,61 +42,15 @@ def sections(report: BenchReport) -> tuple[Section, ...]:
     return tuple(section for section in made if section.groups)
 
 
-def _section(
-    name: str,
-    title: str,
-    columns: Sequence[Column],
-    rows: _Rows,
-    *,
-    group: str = "dataset",
-    remark: str = "",
-) -> Section:
-    """Put rows into their groups; leave out columns that say nothing or always the same."""
-    groups: dict[str, list[tuple[str, ...]]] = {}
-    for key, row in rows:
-        groups.setdefault(key, []).append(tuple(printable(cell) for cell in row))
-    everything = [row for members in groups.values() for row in members]
-    kept, remarks = [], [remark] if remark else []
-    for at, column in enumerate(columns):
-        values = {row[at] for row in everything}
-        if values <= {""}:
-            continue
-        if column.varies and len(values) == 1:
-            remarks.append(f"{column.head}: {values.pop()}")
-        else:
-            kept.append(at)
-    alone = len(groups) == 1
-    if alone and group == "reads":
-        remarks.insert(0, next(iter(groups)))
-    return Section(
-        name=name,
-        title=title,
-        group=group,
-        columns=tuple(columns[at] for at in kept),
-        groups=tuple(
-            Group(
-                name="" if alone else printable(key),
-                rows=tuple(tuple(row[at] for at in kept) for row in members),
-            )
-            for key, members in groups.items()
-        ),
-        remark=" · ".join(remarks),
-    )
-
-
-def _right(head: str, rank: int = 0) -> Column:
-    return Column(head=head, right=True, rank=rank)
-
-
 def _datasets(report: BenchReport, named: _Labels) -> Section:
     columns = (
         Column(head="dataset", names=True),
         Column(head="format"),
-        _right("samples"),
+        right("samples"),
         Column(head="stores"),
         Column(head="image"),
-        _right("a sample"),
-        _right("stored"),
+        right("a sample"),
+        right("stored"),
         Column(head="layout", rank=1, folds=True),
     )
     rows = (
@@ -164,7 +70,7 @@ def _datasets(report: BenchReport, named: _Labels) -> Section:
         for each in report.datasets
     )
     folder = printable(shared_folder([each.path for each in report.datasets]))
-    return _section("datasets", "Datasets", columns, rows, remark=folder and f"in {folder}")
+    return make_section("datasets", "Datasets", columns, rows, remark=folder and f"in {folder}")
 
 
 def _layout(layout: Mapping[str, object], *, random_access: bool) -> str:
@@ -176,12 +82,12 @@ def _layout(layout: Mapping[str, object], *, random_access: bool) -> str:
 def _device(report: BenchReport, named: _Labels) -> Section:
     columns = (
         Column(head="device reads"),
-        _right("block"),
-        _right("depth"),
-        _right("MB/s"),
-        _right("IOPS"),
-        _right("p50 ms"),
-        _right("p99 ms"),
+        right("block"),
+        right("depth"),
+        right("MB/s"),
+        right("IOPS"),
+        right("p50 ms"),
+        right("p99 ms"),
         Column(head="cache", varies=True),
         Column(head="measured by", varies=True),
     )
@@ -203,7 +109,7 @@ def _device(report: BenchReport, named: _Labels) -> Section:
         for dataset, results in report.device.items()
         for result in results
     )
-    return _section("device", "Device: the most that the disk gives", columns, rows)
+    return make_section("device", "Device: the most that the disk gives", columns, rows)
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -213,13 +119,13 @@ def _milliseconds(seconds: float | None) -> str:
 def _reads(report: BenchReport, named: _Labels) -> Section:
     columns = (
         Column(head="dataset", names=True),
-        _right("samples/s"),
-        _right("±"),
-        _right("of best"),
-        _right("MB/s", 3),
-        _right("IOPS", 4),
-        _right("p50 ms"),
-        _right("p99 ms"),
+        right("samples/s"),
+        right("±"),
+        right("of best"),
+        right("MB/s", 3),
+        right("IOPS", 4),
+        right("p50 ms"),
+        right("p99 ms"),
         Column(head="cache", varies=True),
         Column(head="read ×", right=True, rank=2, means="bytes from storage for each byte used"),
     )
@@ -248,9 +154,24 @@ def _reads(report: BenchReport, named: _Labels) -> Section:
 
     if not several:
         columns = (Column(head="reads"), *columns[1:])
-    return _section(
+    return make_section(
         "reads", "Plain reads", columns, rows(), group="reads" if several else "dataset"
     )
+
+
+def latency_section(report: BenchReport) -> Section:
+    """Return more percentiles of single requests than the table of plain reads has room for."""
+    named = labels([each.path for each in report.datasets])
+    columns = (Column(head="reads"), *(right(f"{name} ms") for name in LATENCIES))
+    rows = (
+        (
+            named.get(row.dataset, row.dataset),
+            (read_words(row), *(number_text(row.latency_ms.get(name)) for name in LATENCIES)),
+        )
+        for row in report.reads
+        if row.latency_ms
+    )
+    return make_section("latency", "Latency of a request", columns, rows)
 
 
 def _ratio(rate: float | None, best: float) -> str:
@@ -260,7 +181,7 @@ def _ratio(rate: float | None, best: float) -> str:
 
 
 def _stages(report: BenchReport, named: _Labels) -> Section:
-    columns = (Column(head="stage"), _right("ms a sample"), _right("share"), Column(head=""))
+    columns = (Column(head="stage"), right("ms a sample"), right("share"), Column(head=""))
     rows = (
         (
             named.get(row.dataset, row.dataset),
@@ -273,11 +194,11 @@ def _stages(report: BenchReport, named: _Labels) -> Section:
         )
         for row in report.stages
     )
-    return _section("stages", "Where the time of a sample goes", columns, rows)
+    return make_section("stages", "Where the time of a sample goes", columns, rows)
 
 
 def _ceilings(report: BenchReport, named: _Labels) -> Section:
-    columns = (Column(head="ceiling"), _right("samples/s"), Column(head="how", folds=True))
+    columns = (Column(head="ceiling"), right("samples/s"), Column(head="how", folds=True))
 
     def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
         for dataset in dict.fromkeys(row.dataset for row in report.ceilings):
@@ -290,19 +211,19 @@ def _ceilings(report: BenchReport, named: _Labels) -> Section:
                 how = f"DataLoader, {best.workers} workers"
                 yield name, ("reached", number_text(best.samples_per_s), how)
 
-    return _section("ceilings", "Ceilings: if nothing else took time", columns, rows())
+    return make_section("ceilings", "Ceilings: if nothing else took time", columns, rows())
 
 
 def _loaders(report: BenchReport, named: _Labels) -> Section:
     columns = (
-        _right("workers"),
-        _right("samples/s"),
-        _right("±"),
-        _right("of best"),
-        _right("first batch"),
-        _right("wait ms", 2),
-        _right("memory"),
-        _right("CPU"),
+        right("workers"),
+        right("samples/s"),
+        right("±"),
+        right("of best"),
+        right("first batch"),
+        right("wait ms", 2),
+        right("memory"),
+        right("CPU"),
         Column(head="checked"),
         Column(head="order", varies=True),
         Column(head="batch", right=True, varies=True),
@@ -329,7 +250,7 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
         )
         for row in report.loaders
     )
-    return _section("loaders", "DataLoader: samples in training batches", columns, rows)
+    return make_section("loaders", "DataLoader: samples in training batches", columns, rows)
 
 
 def _checked(row: LoaderRow) -> str:
@@ -341,10 +262,10 @@ def _checked(row: LoaderRow) -> str:
 def _consumers(report: BenchReport, named: _Labels) -> Section:
     columns = (
         Column(head="dataset", names=True, varies=len(report.datasets) == 1),
-        _right("workers"),
-        _right("ms a step"),
-        _right("busy"),
-        _right("goal"),
+        right("workers"),
+        right("ms a step"),
+        right("busy"),
+        right("goal"),
         Column(head="enough"),
     )
     rows = (
@@ -361,4 +282,4 @@ def _consumers(report: BenchReport, named: _Labels) -> Section:
         )
         for row in report.consumers
     )
-    return _section("consumers", "Would the GPU be busy", columns, rows)
+    return make_section("consumers", "Would the GPU be busy", columns, rows)

@@ -14,9 +14,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fastdata_cli.cli.bench_sections import Column, Group, Section, sections
+from fastdata_cli.cli.bench_comparison import comparison_section
+from fastdata_cli.cli.bench_sections import sections
 from fastdata_cli.cli.bench_words import environment_lines, headline, labels, notes
+from fastdata_cli.cli.section import Column, Group, Section
 from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.report import BenchReport, Verdict
 
 _LONGEST_NAME = 24
@@ -25,14 +28,19 @@ _GAP = 2
 _MARGIN = 1
 
 
-def show(report: BenchReport, console: Console) -> None:
-    """Print the whole report."""
-    for part in _parts(report, console.width):
+def show(report: BenchReport, console: Console, changes: ComparisonReport | None = None) -> None:
+    """Print the whole report, and how it compares with a record."""
+    for part in _parts(report, changes, console.width):
         console.print(part)
 
 
-def _parts(report: BenchReport, width: int) -> Iterable[RenderableType]:
+def _parts(
+    report: BenchReport, changes: ComparisonReport | None, width: int
+) -> Iterable[RenderableType]:
     yield _verdicts(report, width)
+    if changes is not None:
+        yield section_table(comparison_section(changes), width)
+        yield from (_bullet("-", text) for text in changes.warnings)
     for section in sections(report):
         yield section_table(section, width)
     doubts = notes(report)
@@ -48,7 +56,7 @@ def _parts(report: BenchReport, width: int) -> Iterable[RenderableType]:
 
 def _verdicts(report: BenchReport, width: int) -> RenderableType:
     named = labels([each.path for each in report.datasets])
-    parts: list[RenderableType] = [Text(_capital(headline(report)), style="bold green")]
+    parts: list[RenderableType] = [Text(headline(report), style="bold green")]
     for verdict in report.verdicts:
         name = f"{named.get(verdict.dataset, verdict.dataset)}: " if len(named) > 1 else ""
         parts.append(_bullet("-", f"{name}{verdict.sentence}"))
@@ -67,11 +75,6 @@ def _action(verdict: Verdict, width: int) -> str:
         tied, width - 4, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
     )
     return " \\\n".join(lines).replace("\0", " ")
-
-
-def _capital(text: str) -> str:
-    # Only our own words: a dataset keeps its name.
-    return text[:1].upper() + text[1:] if text.startswith(("fastest", "nothing")) else text
 
 
 def _bullet(mark: str, text: str) -> RenderableType:
@@ -108,7 +111,13 @@ def section_table(section: Section, width: int) -> RenderableType:
 
 
 def _cell(text: str) -> Text:
-    style = {"best": "green", "failed": "bold red", "WRONG": "bold red", "no": "yellow"}.get(text)
+    style = {
+        "best": "green",
+        "failed": "bold red",
+        "WRONG": "bold red",
+        "TOO SLOW": "bold red",
+        "no": "yellow",
+    }.get(text)
     return Text(text, style=style or "")
 
 
@@ -143,7 +152,10 @@ def _clipped(section: Section, shown: Sequence[int]) -> list[list[list[str]]]:
     columns = [section.columns[at] for at in shown]
     return [
         [
-            [_short(cell, column) for cell, column in zip((row[at] for at in shown), columns, strict=True)]
+            [
+                _short(cell, column)
+                for cell, column in zip((row[at] for at in shown), columns, strict=True)
+            ]
             for row in group.rows
         ]
         for group in section.groups

@@ -1,4 +1,4 @@
-"""The words for a bench report: names of datasets, rates, the headline, every doubt in a sentence."""
+"""The words for a bench report: names of datasets, rates, the headline, doubts in sentences."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ _LESS_IS_WORSE = {WarningKind.TOO_SHORT, WarningKind.FEW_REPEATS, WarningKind.BU
 def labels(paths: Sequence[str]) -> dict[str, str]:
     """Return a short name for each path: what is below the folder that they share."""
     folder = shared_folder(paths)
-    return {
-        path: printable(os.path.relpath(path, folder) if folder else path) for path in paths
-    }
+    return {path: printable(os.path.relpath(path, folder) if folder else path) for path in paths}
 
 
 def shared_folder(paths: Sequence[str]) -> str:
@@ -84,7 +82,7 @@ def headline(report: BenchReport) -> str:
     reads = [row for row in report.reads if row.samples_per_s]
     rows: Sequence[LoaderRow | ReadRow] = loaders or reads
     if not rows:
-        return "nothing was measured"
+        return "Nothing was measured"
     fastest = max(rows, key=lambda row: row.samples_per_s or 0.0)
     rate = number_text(fastest.samples_per_s)
     if isinstance(fastest, LoaderRow):
@@ -92,7 +90,7 @@ def headline(report: BenchReport) -> str:
     else:
         how = f"in plain reads ({read_words(fastest)})"
     name = named.get(fastest.dataset, printable(fastest.dataset))
-    lead = f"fastest: {name}" if len(report.datasets) > 1 else name
+    lead = f"Fastest: {name}" if len(report.datasets) > 1 else name
     limits = [each.bottleneck for each in report.verdicts if each.dataset == fastest.dataset]
     limit = f", {limit_words(limits[0])}" if limits else ""
     return f"{lead}, {rate} samples/s {how}{limit}"
@@ -141,9 +139,7 @@ def _storage_words(storage: Storage) -> str:
     return words
 
 
-def _cases(
-    report: BenchReport, named: Mapping[str, str]
-) -> Iterator[tuple[str, Measurement]]:
+def _cases(report: BenchReport, named: Mapping[str, str]) -> Iterator[tuple[str, Measurement]]:
     for row in report.reads:
         yield f"{named.get(row.dataset, row.dataset)} ({read_words(row)})", row.measurement
     for each in report.loaders:
@@ -180,7 +176,7 @@ def _device_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[st
 
 
 def _timing_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
-    """One line for each kind of doubt, in the words of the gravest: a line a case would drown it."""
+    """One line for each kind of doubt, in the words of the gravest: more would drown it."""
     found: dict[str, list[tuple[float, str, str]]] = {}
     for name, measurement in _cases(report, named):
         for warning in measurement.warnings:

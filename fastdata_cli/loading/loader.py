@@ -45,7 +45,9 @@ class LoaderOptions(Options):
 _DEFAULT = LoaderOptions()
 
 
-def make_loader(dataset: FastDataset, options: LoaderOptions = _DEFAULT) -> DataLoader[Any]:
+def make_loader(
+    dataset: FastDataset, options: LoaderOptions = _DEFAULT, *, epochs: int = 1
+) -> DataLoader[Any]:
     """Return torch's DataLoader over a dataset; its batches are ``images, labels``.
 
     ``loader.batch_sampler.set_epoch(n)`` chooses the epoch; without it each iteration is the next.
@@ -53,6 +55,7 @@ def make_loader(dataset: FastDataset, options: LoaderOptions = _DEFAULT) -> Data
     Args:
         dataset: what to load.
         options: see ``resolved`` for what becomes of those that do not fit together.
+        epochs: how many follow one another in one iteration, without a pause between them.
     """
     from torch.utils.data import DataLoader
 
@@ -61,7 +64,9 @@ def make_loader(dataset: FastDataset, options: LoaderOptions = _DEFAULT) -> Data
     sampler: Sampler = getattr(samplers, name)(len(dataset), **arguments)
     return DataLoader(
         dataset,
-        batch_sampler=BatchSampler(sampler, final.batch_size, drop_last=final.drop_last),
+        batch_sampler=BatchSampler(
+            sampler, final.batch_size, drop_last=final.drop_last, epochs=epochs
+        ),
         collate_fn=dataset.collate,
         worker_init_fn=dataset.worker_init if final.workers else None,
         **_worker_arguments(final),

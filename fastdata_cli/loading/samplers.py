@@ -229,12 +229,16 @@ class BatchSampler:
         sampler: one of this module's.
         batch_size: samples of a batch.
         drop_last: leave out a last batch that is not full.
+        epochs: how many follow one another in one iteration, each cut into batches by itself.
     """
 
-    def __init__(self, sampler: Sampler, batch_size: int, *, drop_last: bool = False) -> None:
+    def __init__(
+        self, sampler: Sampler, batch_size: int, *, drop_last: bool = False, epochs: int = 1
+    ) -> None:
         self.sampler = sampler
         self.batch_size = _whole("batch_size", batch_size, 1)
         self.drop_last = drop_last
+        self.epochs = _whole("epochs", epochs, 1)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, counted from 0."""
@@ -242,10 +246,12 @@ class BatchSampler:
 
     def __len__(self) -> int:
         count = len(self.sampler)
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        batches = count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return batches * self.epochs
 
     def __iter__(self) -> Iterator[Any]:  # of Positions: DataLoader is annotated to take lists
-        return self._batches(self.sampler.pieces())
+        for _ in range(self.epochs):
+            yield from self._batches(self.sampler.pieces())
 
     def _batches(self, pieces: Iterator[Positions]) -> Iterator[Positions]:
         rest = np.empty(0, np.int64)

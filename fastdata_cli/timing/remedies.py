@@ -48,11 +48,12 @@ def against_device(seen: Observation) -> str:
         return in_blocks(seen)
     if seen.format == "tree":
         return convert(seen, "train-%06d.tar", "--shard-samples 1000")
-    if seen.format == "zarr" and seen.chunk == 1 and not seen.shard_samples:
+    pixels = seen.payload == "pixels"
+    if seen.format == "zarr" and pixels and seen.chunk == 1 and not seen.shard_samples:
         return convert(seen, "out-sharded.zarr", "--chunk 1 --shard-samples 1000")
     if seen.payload == "encoded" and (seen.sample_bytes or 0) > SMALL_JPEG_BYTES:
         return smaller_images(seen)
-    if seen.payload == "pixels" and seen.codec in (None, "none"):
+    if pixels and seen.codec in (None, "none"):
         return with_codec(seen, "lz4")
     # Nothing about the dataset is left to change: see what faster storage would bring.
     return bench(seen, "--cache warm")

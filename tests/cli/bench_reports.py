@@ -102,7 +102,7 @@ def read_row(path: str, order: str, by: str, threads: int, samples_per_s: float)
     requests = samples_per_s / (64 if by == "batch" else 1)
     typical = 1000 * threads / requests
     tails = {"p0": 0.6, "p50": 0.95, "p90": 1.3, "p95": 1.6, "p99": 3.4, "p99.9": 9.0, "p100": 31.0}
-    warnings = ()
+    warnings: tuple[TimingWarning, ...] = ()
     if order == "random" and by == "sample":
         text = "repeats differ by ±9% around their median: allow more repeats"
         warnings = (TimingWarning(kind=WarningKind.WIDE_SPREAD, value=0.09, text=text),)
@@ -111,7 +111,9 @@ def read_row(path: str, order: str, by: str, threads: int, samples_per_s: float)
         order=order,
         by=by,
         threads=threads,
-        measurement=measurement(f"read {path} {order} {by} {threads}", samples_per_s, warnings=warnings),
+        measurement=measurement(
+            f"read {path} {order} {by} {threads}", samples_per_s, warnings=warnings
+        ),
         samples_per_s=samples_per_s,
         megabytes_per_s=samples_per_s * 0.150528,
         requests_per_s=requests,
@@ -166,9 +168,7 @@ def device_results() -> tuple[DeviceResult, ...]:
             tool="fio 3.33",
             file_count=12,
             scratch=name == "random deep",
-            warnings=(
-                DeviceWarning(kind=DeviceDoubt.SCRATCH, text="a scratch file was read"),
-            )
+            warnings=(DeviceWarning(kind=DeviceDoubt.SCRATCH, text="a scratch file was read"),)
             if name == "random deep"
             else (),
         )
@@ -177,10 +177,15 @@ def device_results() -> tuple[DeviceResult, ...]:
 
 
 def report(
-    paths: Sequence[str] = PATHS, *, workers: Sequence[int] = (0, 2, 4, 8), threads: Sequence[int] = (1, 4)
+    paths: Sequence[str] = PATHS,
+    *,
+    workers: Sequence[int] = (0, 2, 4, 8),
+    threads: Sequence[int] = (1, 4),
 ) -> BenchReport:
     """Return a whole report on these datasets, the first being the fastest."""
-    speeds = dict(zip(paths, (_SPEED[at % 4] / (1 + at // 4) for at in range(len(paths))), strict=True))
+    speeds = dict(
+        zip(paths, (_SPEED[at % 4] / (1 + at // 4) for at in range(len(paths))), strict=True)
+    )
     stage_sum = sum(_STAGES.values())
     return BenchReport(
         environment=ENVIRONMENT,
@@ -188,7 +193,13 @@ def report(
         datasets=tuple(_facts(path, at) for at, path in enumerate(paths)),
         device={paths[0]: device_results()} if paths else {},
         reads=tuple(
-            read_row(path, order, by, count, 9000 * speed * factor * count**0.7 * (1 if by == "sample" else 1.6))
+            read_row(
+                path,
+                order,
+                by,
+                count,
+                9000 * speed * factor * count**0.7 * (1 if by == "sample" else 1.6),
+            )
             for order, factor in _ORDERS.items()
             for by in ("sample", "batch")
             for count in threads
@@ -248,6 +259,33 @@ def empty_report() -> BenchReport:
     )
 
 
+def broken_report() -> BenchReport:
+    """Return a report in which one dataset could not be read, nor arrived as it should."""
+    whole = report(PATHS[:2])
+    gone, message = PATHS[1], "files.lmdb vanished while it was measured"
+    return replace(
+        whole,
+        reads=tuple(
+            replace(
+                row,
+                measurement=failed(row.measurement.name, message),
+                samples_per_s=None,
+                megabytes_per_s=None,
+                requests_per_s=None,
+                latency_ms={},
+                amplification=None,
+            )
+            if row.dataset == gone
+            else row
+            for row in whole.reads
+        ),
+        loaders=tuple(
+            replace(row, each_once=False, same_bytes=False) if row.dataset == gone else row
+            for row in whole.loaders
+        ),
+    )
+
+
 def _facts(path: str, at: int) -> DatasetFacts:
     pixels = at == 0
     return DatasetFacts(
@@ -267,6 +305,6 @@ def _verdict(path: str) -> Verdict:
     return Verdict(
         dataset=path,
         bottleneck="decode",
-        sentence="decoding takes 68% of the time of a sample: the device could deliver 6 times as much",
+        sentence="decoding takes 68% of the time of a sample: the device could give 6 times as much",
         action=f"fastdata convert {path} {path}.224.zarr --size 224 --chunk 64 --codec lz4",
     )

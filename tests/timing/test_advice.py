@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fastdata_cli.cli.main import VERBS, build_app
 from fastdata_cli.timing.advice import RULES, Advice, Bottleneck, Observation, judge
+from tests.conftest import Run
 
 MEBI = 1 << 20
 
@@ -146,7 +147,7 @@ ALL_AT_ONCE = replace(
 
 def test_the_first_rule_decides() -> None:
     seen, order = ALL_AT_ONCE, []
-    for without in (
+    removals: list[dict[str, Any]] = [
         {"swapped_bytes": 0},
         {"utilisation": None},
         {"others_share": None},
@@ -155,7 +156,8 @@ def test_the_first_rule_decides() -> None:
         {"free_ceiling": None},
         {"stages": stages(resize=40)},
         {"stages": {}},
-    ):
+    ]
+    for without in removals:
         order.append(judge(seen).bottleneck)
         seen = replace(seen, **without)
     expected = "memory consumer starved device workers transfer decode resize"
@@ -167,7 +169,8 @@ def test_the_first_rule_decides() -> None:
     [
         (
             {"swapped_bytes": 300 * MEBI},
-            "Memory is short: the machine swapped 300 MiB while loading, so no rate can be believed",
+            "Memory is short: the machine swapped 300 MiB while loading, so no rate can be "
+            "believed",
         ),
         (
             {"utilisation": 0.96, "step_s": 0.1},
@@ -248,9 +251,11 @@ def test_a_waiting_consumer_is_told_with_every_verdict() -> None:
 
 
 def test_a_warm_cache_takes_the_device_out() -> None:
-    for cold in ({"device_ceiling": 900.0}, {"disk_utilisation": 1.0, "disk_queue": 64.0}):
-        assert verdict(**cold).bottleneck is Bottleneck.DEVICE
-        assert verdict(**cold, cache="warm").bottleneck is not Bottleneck.DEVICE
+    ceiling = replace(EVEN, device_ceiling=900.0)
+    queue = replace(EVEN, disk_utilisation=1.0, disk_queue=64.0)
+    for cold in (ceiling, queue):
+        assert verdict(cold).bottleneck is Bottleneck.DEVICE
+        assert verdict(cold, cache="warm").bottleneck is not Bottleneck.DEVICE
 
 
 def test_without_a_dataloader_plain_reads_are_compared() -> None:
@@ -366,6 +371,30 @@ def parse(line: str) -> None:
         pytest.skip(f"there is no verb {verb} yet")
     command = typer.main.get_command(build_app(verb)).commands[verb]  # type: ignore[attr-defined]
     command.make_parser(command.context_class(command, info_name=verb)).parse_args(words)
+
+
+def test_advised_conversions_run(
+    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pixels = replace(EVEN, dataset="pixels.zarr", payload="pixels", sample_bytes=6000)
+    run("convert", tree, "pixels.zarr", "--chunk", "1", "--codec", "none", "--quiet")
+    ceiling: dict[str, Any] = {"device_ceiling": 900.0}
+    for seen in (
+        replace(EVEN, dataset=str(tree), stages=stages(decode=9)),
+        replace(EVEN, dataset="out256.tar", stages=stages(decode=9), sample_bytes=9000),
+        replace(EVEN, dataset=str(tree), format="tree", **ceiling),
+        replace(pixels, chunk=1, **ceiling),
+        replace(pixels, **ceiling),
+        replace(pixels, dataset="out-lz4.zarr", stages=stages(decompress=9), codec="lz4"),
+        replace(pixels, format="hdf5", stages=stages(decompress=9), codec="gzip"),
+    ):
+        line, _, _ = judge(seen).action.partition("  (")
+        _, *words = shlex.split(line)
+        assert words[0] == "convert"
+        run(*words, "--quiet")
+        found = run("inspect", words[2], "--json").stdout
+        assert json.loads(found)["samples"] == 20
 
 
 SHARES = st.none() | st.floats(0, 1)

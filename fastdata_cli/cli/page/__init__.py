@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from fastdata_cli.cli import bench_words as words
-from fastdata_cli.cli.bench_sections import sections
+from fastdata_cli.cli.bench_sections import latency_section, sections
 from fastdata_cli.cli.page.charts import Charts
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.report import BenchReport
@@ -28,7 +28,7 @@ def render_page(report: BenchReport, record: str, *, started: str = "") -> str:
         record: the same as JSON text, embedded for programs.
         started: when it was measured, to be shown.
     """
-    tables = {section.name: section for section in sections(report)}
+    tables = {section.name: section for section in (*sections(report), latency_section(report))}
     named = words.labels([each.path for each in report.datasets])
     return _template().render(
         headline=words.headline(report),
@@ -48,7 +48,7 @@ def render_page(report: BenchReport, record: str, *, started: str = "") -> str:
         tables=tables,
         notes=words.notes(report),
         environment=words.environment_lines(report.environment),
-        record=Markup(record.translate(_ESCAPES)),  # noqa: S704 - escaped just here
+        record=Markup(record.translate(_ESCAPES)),
     )
 
 

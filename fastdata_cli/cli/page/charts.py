@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from fastdata_cli.cli.bench_sections import LATENCIES
 from fastdata_cli.cli.bench_words import best_loader, labels, number_text, read_words, workers_words
 from fastdata_cli.cli.page import svg
 from fastdata_cli.cli.page.scale import decades, ticks
@@ -15,7 +16,6 @@ from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.report import BenchReport, ReadRow, StageRow
 
 STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
-_LATENCIES = ("p50", "p90", "p95", "p99", "p99.9")
 _ROW = 46
 _PLOT = 190
 _LEFT, _RIGHT = 11.0, 95.0
@@ -59,21 +59,31 @@ class Charts:
             for path, number in self._numbers.items()
         ]
 
-    def throughput(self) -> list[Chart]:
-        """Return bars of samples per second: the DataLoader at its best, then each kind of read."""
-        made = []
+    def loaders(self) -> list[Chart]:
+        """Return bars of the DataLoader at its best; a lone one would say less than its curve."""
+        if len(self._labels) < 2 and self.workers():
+            return []
         rates = {}
         for path in self._labels:
             best = best_loader(self._report, path)
             if best is not None and best.samples_per_s:
-                rates[path] = (best.samples_per_s, workers_words(best.workers))
-        if rates:
-            made.append(self._bars("loader", "DataLoader, at its best", rates))
-        for at, (words, rows) in enumerate(self._reads().items()):
-            found = {row.dataset: (row.samples_per_s, "") for row in rows if row.samples_per_s}
-            if found:
-                made.append(self._bars(f"reads-{at}", f"Reads: {words}", found))
-        return made
+                name = f"{self._short(path)} · {workers_words(best.workers)}"
+                rates[name] = (best.samples_per_s, path)
+        return [self._bars("loaders", "Samples/s at its best", rates)] if rates else []
+
+    def reads(self) -> list[Chart]:
+        """Return bars of plain reads: the datasets for each kind, or the kinds of the only one."""
+        kinds: dict[str, dict[str, tuple[float, str]]] = {}
+        several = len(self._labels) > 1
+        for words, rows in self._reads().items():
+            for row in rows:
+                title, name = (words, self._short(row.dataset)) if several else ("All kinds", words)
+                if row.samples_per_s:
+                    kinds.setdefault(title, {})[name] = (row.samples_per_s, row.dataset)
+        return [
+            self._bars(f"reads-{at}", title, rates)
+            for at, (title, rates) in enumerate(kinds.items())
+        ]
 
     def stages(self) -> list[Chart]:
         """Return one bar for each dataset, in pieces as long as its stages take."""
@@ -86,14 +96,18 @@ class Charts:
         longest = max(sums.values()) or 1.0
         parts, words = [], []
         for at, (path, each) in enumerate(rows.items()):
-            parts += self._row_text(at, path, f"{number_text(sums[path] * 1000)} ms")
+            parts += _row_text(at, self._short(path), f"{number_text(sums[path] * 1000)} ms")
             x = 0.0
             for row in each:
                 width = row.seconds_per_sample / longest * 100
-                parts.append(svg.bar(x, at * _ROW + 20, width, 18, f"fill {stage_style(row.stage)}"))
+                parts.append(
+                    svg.bar(x, at * _ROW + 20, width, 18, f"fill {stage_style(row.stage)}")
+                )
                 if width > 14:
                     label = f"{row.share:.0%}"
-                    parts.append(svg.text(x + width / 2, at * _ROW + 33, label, anchor="middle", style="on"))
+                    parts.append(
+                        svg.text(x + width / 2, at * _ROW + 33, label, anchor="middle", style="on")
+                    )
                 x += width
             shares = ", ".join(f"{row.stage} {row.share:.0%}" for row in each)
             words.append(f"{self._name(path)}: {number_text(sums[path] * 1000)} ms, {shares}.")
@@ -103,19 +117,30 @@ class Charts:
     def stages_legend(self) -> list[LegendEntry]:
         """Return which colour stands for which stage."""
         names = dict.fromkeys(row.stage for row in self._report.stages)
-        return [LegendEntry(svg.swatch(f"fill {stage_style(name)}"), printable(name)) for name in names]
+        return [
+            LegendEntry(svg.swatch(f"fill {stage_style(name)}"), printable(name)) for name in names
+        ]
 
     def latency(self) -> list[Chart]:
-        """Return curves over the percentiles of single requests, for each kind of read."""
-        made = []
-        for at, (words, rows) in enumerate(self._reads().items()):
-            curves = {
-                row.dataset: {name: row.latency_ms[name] for name in _LATENCIES if row.latency_ms.get(name)}
-                for row in rows
-            }
-            curves = {path: curve for path, curve in curves.items() if len(curve) > 1}
-            if curves:
-                made.append(self._curves(f"latency-{at}", words, curves))
+        """Return curves over the percentiles of single requests, for each kind of read.
+
+        What asks for the same amount has the same scale, so that its charts can be compared.
+        """
+        made: list[Chart] = []
+        for by in dict.fromkeys(row.by for row in self._report.reads):
+            values = [
+                row.latency_ms[name]
+                for row in self._report.reads
+                for name in LATENCIES
+                if row.by == by and row.latency_ms.get(name)
+            ]
+            for words, rows in self._reads().items():
+                curves = {row.dataset: _curve(row) for row in rows if row.by == by and _curve(row)}
+                if curves:
+                    name = f"latency-{len(made)}"
+                    made.append(
+                        self._curves(name, words, curves, decades(min(values), max(values)))
+                    )
         return made
 
     def workers(self) -> list[Chart]:
@@ -140,39 +165,39 @@ class Charts:
         parts, words = [], []
         for at, (path, row) in enumerate(rows.items()):
             share = f"{row.utilisation:.0%}"
-            parts += self._row_text(at, path, share)
+            parts += _row_text(at, self._short(path), share)
             parts.append(svg.bar(0, at * _ROW + 20, 100, 18, "track"))
-            parts.append(svg.bar(0, at * _ROW + 20, min(row.utilisation, 1) * 100, 18, self._fill(path)))
+            parts.append(
+                svg.bar(0, at * _ROW + 20, min(row.utilisation, 1) * 100, 18, self._fill(path))
+            )
             goal = min(row.goal, 1) * 100
             parts.append(svg.line((goal, at * _ROW + 16), (goal, at * _ROW + 42), "goal"))
             words.append(f"{self._name(path)}: busy {share} of the time, goal {row.goal:.0%}.")
-        title = f"Busy share with {number_text(next(iter(rows.values())).step_ms)} ms a step"
-        return [Chart(title, svg.chart("consumers", title, " ".join(words), len(rows) * _ROW, parts))]
+        first = next(iter(rows.values()))
+        title = f"Busy with {first.step_ms:g} ms a step; the mark is the goal, {first.goal:.0%}"
+        return [
+            Chart(title, svg.chart("consumers", title, " ".join(words), len(rows) * _ROW, parts))
+        ]
 
     def _bars(self, name: str, title: str, rates: Mapping[str, tuple[float, str]]) -> Chart:
+        """Return a bar for each name: samples per second, and the dataset that gives the colour."""
         best = max(rate for rate, _ in rates.values())
         parts, words = [], []
-        for at, (path, (rate, how)) in enumerate(rates.items()):
-            value = f"{number_text(rate)}/s"
-            parts += self._row_text(at, path, value, how)
+        for at, (label, (rate, path)) in enumerate(rates.items()):
+            parts += _row_text(at, label, f"{number_text(rate)}/s")
             parts.append(svg.bar(0, at * _ROW + 20, 100, 18, "track"))
             parts.append(svg.bar(0, at * _ROW + 20, rate / best * 100, 18, self._fill(path)))
-            words.append(f"{self._name(path)}: {number_text(rate)} samples/s.")
+            words.append(f"{label}: {number_text(rate)}.")
         heading = f"{title}, samples/s"
         return Chart(title, svg.chart(name, heading, " ".join(words), len(rates) * _ROW, parts))
 
-    def _row_text(self, at: int, path: str, value: str, how: str = "") -> list[Markup]:
-        """Return name and value above a bar."""
-        name = self._name(path)
-        label = name if len(name) <= 24 else f"{name[:8]}…{name[-15:]}"
-        return [
-            svg.text(0, at * _ROW + 14, f"{label} · {how}" if how else label),
-            svg.text(100, at * _ROW + 14, value, anchor="end", style="value"),
-        ]
-
-    def _curves(self, name: str, words: str, curves: Mapping[str, Mapping[str, float]]) -> Chart:
-        values = [value for curve in curves.values() for value in curve.values()]
-        levels = decades(min(values), max(values))
+    def _curves(
+        self,
+        name: str,
+        words: str,
+        curves: Mapping[str, Mapping[str, float]],
+        levels: Sequence[float],
+    ) -> Chart:
         low, high = math.log(levels[0]), math.log(levels[-1])
         parts = self._plot(curves, levels, lambda value: (math.log(value) - low) / (high - low))
         title = f"Latency in ms of one request: {words}"
@@ -207,7 +232,9 @@ class Charts:
     def _curve_words(self, curves: Mapping[str, Mapping[str, float]], place: str, unit: str) -> str:
         return " ".join(
             f"{self._name(path)}: "
-            + ", ".join(f"{number_text(value)} {unit} {place.format(at)}" for at, value in curve.items())
+            + ", ".join(
+                f"{number_text(value)} {unit} {place.format(at)}" for at, value in curve.items()
+            )
             + "."
             for path, curve in curves.items()
         )
@@ -221,8 +248,26 @@ class Charts:
     def _name(self, path: str) -> str:
         return self._labels.get(path, printable(path))
 
+    def _short(self, path: str) -> str:
+        name = self._name(path)
+        return name if len(name) <= 26 else f"{name[:8]}…{name[-17:]}"
+
     def _fill(self, path: str) -> str:
         return f"fill s{self._numbers.get(path, 0) % 8}"
+
+
+def _row_text(at: int, label: str, value: str) -> list[Markup]:
+    """Return label and value above a bar."""
+    return [
+        svg.text(0, at * _ROW + 14, label),
+        svg.text(100, at * _ROW + 14, value, anchor="end", style="value"),
+    ]
+
+
+def _curve(row: ReadRow) -> dict[str, float]:
+    """Return the percentiles that make a curve; fewer than two make none."""
+    found = {name: row.latency_ms[name] for name in LATENCIES if row.latency_ms.get(name)}
+    return found if len(found) > 1 else {}
 
 
 def stage_style(stage: str) -> str:

@@ -6,6 +6,7 @@ a chart is as legible on a phone as on a screen, without a script and without a 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -62,11 +63,10 @@ def line(
 
 
 def series(points: Sequence[tuple[float, float]], number: int) -> Markup:
-    """Return one series: its line, and a mark at each point, in the colour and shape of its number."""
+    """Return a line and a mark at each point, in the colour and shape of the number."""
     dash = _DASHES[number % len(_DASHES)]
     lines = [
-        line(start, end, f"stroke s{number % 8}", dash)
-        for start, end in zip(points, points[1:], strict=False)
+        line(start, end, f"stroke s{number % 8}", dash) for start, end in itertools.pairwise(points)
     ]
     return Markup("").join([*lines, *(mark(point, number) for point in points)])
 
@@ -81,15 +81,13 @@ def mark(point: tuple[float, float], number: int) -> Markup:
 
 def key(number: int) -> Markup:
     """Return the sign of a series for a legend, as small as a letter."""
-    return Markup(
-        '<svg class="key" aria-hidden="true" width="26" height="14">{}{}</svg>'
-    ).format(
-        Markup('<line class="stroke s{}" x1="0" y1="7" x2="26" y2="7" stroke-dasharray="{}"/>').format(
-            number % 8, _DASHES[number % len(_DASHES)]
-        ),
-        Markup('<svg class="mark s{}" x="13" y="7" width="1" height="1" overflow="visible">{}</svg>').format(
-            number % 8, _MARKS[number % len(_MARKS)]
-        ),
+    return Markup('<svg class="key" aria-hidden="true" width="26" height="14">{}{}</svg>').format(
+        Markup(
+            '<line class="stroke s{}" x1="0" y1="7" x2="26" y2="7" stroke-dasharray="{}"/>'
+        ).format(number % 8, _DASHES[number % len(_DASHES)]),
+        Markup(
+            '<svg class="mark s{}" x="13" y="7" width="1" height="1" overflow="visible">{}</svg>'
+        ).format(number % 8, _MARKS[number % len(_MARKS)]),
     )
 
 

@@ -1,6 +1,9 @@
 """How the time of a run is shared out.
 
-    device 15 %   reads 25 %   stages 15 %   loader 45 %, a third of it for --step-ms
+    device 15 %   reads 25 %   stages 15 %   loader 45 %
+
+Of the loader's part, a third goes to the consumer of --step-ms, and as much to the tries of
+--advise, where they are asked for.
 
 A phase gets its share of the time that is still there when it begins: one that is left out, or
 done sooner, leaves its time to those behind it, and one that took longer takes it from them.
@@ -11,7 +14,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-SHARES = {"device": 15, "reads": 25, "stages": 15, "loader": 30, "consumer": 15}
+from fastdata_cli.operations.bench.settings import BenchOptions
+
+SHARES = {"device": 15, "reads": 25, "stages": 15, "loader": 15, "consumer": 15, "advise": 15}
+_OF_LOADER = ("consumer", "advise")
 
 # Below this a phase would measure noise: it is kept, and the run takes a little longer.
 _LEAST_S = 0.5
@@ -33,6 +39,9 @@ class Budget:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._phases = list(phases)
+        # What nobody asked for is the loader's.
+        absent = sum(SHARES[name] for name in _OF_LOADER if name not in self._phases)
+        self._shares = {**SHARES, "loader": SHARES["loader"] + absent}
         self._clock = clock
         self._begin = clock()
         self._deadline = self._begin + seconds
@@ -44,12 +53,24 @@ class Budget:
 
     def begin(self, phase: str) -> float:
         """Return the seconds of a phase that begins now."""
-        total = sum(SHARES[name] for name in self._phases[self._phases.index(phase) :])
+        total = sum(self._shares[name] for name in self._phases[self._phases.index(phase) :])
         left = self._deadline - self._clock()
-        return max(_LEAST_S, left * SHARES[phase] / total)
+        return max(_LEAST_S, left * self._shares[phase] / total)
 
 
-def phases(*, device: bool, loader: bool, consumer: bool) -> list[str]:
-    """Return the phases of a run; without a consumer its share is the loader's."""
-    wanted = {"device": device, "reads": True, "stages": True, "loader": loader}
-    return [name for name, on in wanted.items() if on] + ["consumer"] * (loader and consumer)
+def phases(options: BenchOptions, *, loader: bool) -> list[str]:
+    """Return the phases of a run.
+
+    Args:
+        options: what is asked for.
+        loader: whether there is a DataLoader to measure.
+    """
+    wanted = {
+        "device": not options.no_device,
+        "reads": True,
+        "stages": True,
+        "loader": loader,
+        "consumer": loader and options.step_ms is not None,
+        "advise": loader and options.advise,
+    }
+    return [name for name, on in wanted.items() if on]

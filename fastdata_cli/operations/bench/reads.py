@@ -156,12 +156,11 @@ class ReadCase:
                 size = serve(request, out)
             except BadSampleError:
                 self._subject.learn(request)
-                continue
-            end = time.perf_counter()
-            tally.latencies.append(end - begin)
-            tally.samples += len(request)
-            tally.bytes += size
-            if end >= stop_at:
+            else:
+                tally.latencies.append(time.perf_counter() - begin)
+                tally.samples += len(request)
+                tally.bytes += size
+            if time.perf_counter() >= stop_at:
                 break
         return tally
 
@@ -178,7 +177,9 @@ class ReadCase:
         return image.nbytes
 
     def _batch(self, request: Positions, out: NDArray[Any] | None) -> int:
-        batch = self._subject.reader.read_many(request, None if out is None else out[: len(request)])
+        batch = self._subject.reader.read_many(
+            request, None if out is None else out[: len(request)]
+        )
         return batch.images.nbytes if batch.offsets is None else int(batch.offsets[-1])
 
 

@@ -263,3 +263,18 @@ def _stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def constant_subject(name: str, reader: Reader) -> Subject:
+    """Return a dataset that lies in no file, for a loader without input."""
+    schema = reader.schema
+    facts = DatasetFacts(
+        path=name,
+        format="memory",
+        samples=len(reader),
+        payload=str(schema.payload),
+        image_shape=schema.image_shape,
+        sample_bytes=float(schema.pixel_bytes),
+        stored_bytes=0,
+    )
+    return Subject(name, reader, "memory", facts, None, ImageSource(reader))

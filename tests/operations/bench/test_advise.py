@@ -39,6 +39,7 @@ class Machine:
 
     speed: Speed
     noise: float = 0.0
+    seed: int = 0
     pair_s: float = 2.0
     now: float = 0.0
     pairs: list[tuple[LoaderOptions, LoaderOptions]] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Machine:
     def measure_pair(self, a: LoaderOptions, b: LoaderOptions) -> tuple[Measurement, Measurement]:
         self.pairs.append((a, b))
         self.now += self.pair_s
-        seed = 2 * len(self.pairs)
+        seed = self.seed + 2 * len(self.pairs)
         return (
             measured(self.speed(a), noise=self.noise, seed=seed),
             measured(self.speed(b), noise=self.noise, seed=seed + 1),
@@ -145,12 +146,13 @@ def test_without_workers_nothing_is_prefetched(reader: Reader) -> None:
     assert found.ratio == 1
 
 
-def test_noise_is_no_gain(reader: Reader) -> None:
-    for seed in range(10):
-        machine = Machine(lambda _: 100.0, noise=0.3, pairs=[])
-        machine.pairs.extend([(LoaderOptions(), LoaderOptions())] * 20 * seed)
-        found = search(reader, machine)
-        assert kept(found) == []
+def test_noise_is_seldom_taken_for_a_gain(reader: Reader) -> None:
+    steps = [
+        step
+        for first in range(40)
+        for step in search(reader, Machine(lambda _: 100.0, noise=0.3, seed=first * 100)).steps
+    ]
+    assert sum(step.kept for step in steps) <= 0.05 * len(steps)
 
 
 def test_a_gain_within_three_percent_is_not_worth_it(reader: Reader) -> None:

@@ -1,0 +1,175 @@
+"""``fastdata bench``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fastdata_cli import registry
+from fastdata_cli.cli import flags
+from fastdata_cli.cli.bench_comparison import slower_lines
+from fastdata_cli.cli.output import data, reports_errors, say
+from fastdata_cli.cli.progress import Talk
+from fastdata_cli.contract import Reader
+from fastdata_cli.errors import EXIT_FOUND, EXIT_INTERRUPTED, UsageError
+from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.compare import (
+    DEFAULT_SHARE,
+    ComparisonReport,
+    compare_records,
+    confirmed,
+    parse_share,
+)
+from fastdata_cli.operations.bench.report import BenchReport
+from fastdata_cli.operations.bench.run import bench, record_of
+from fastdata_cli.operations.bench.settings import BenchOptions
+from fastdata_cli.timing.record import Record, load_record
+
+_OPTIONS = flags.parameters(BenchOptions, panel="Measuring")
+
+
+def _bench(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Datasets of any format, measured side by side."),
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record as JSON (docs/bench-json.md).")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each case.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables as Markdown.")
+    ] = False,
+    report_file: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Write one page with charts."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE.json", help="Keep the record, case by case."),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="FILE.json", help="Compare with a record of --save."),
+    ] = None,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option("--fail-if-slower", metavar="P%", help="Exit 3 if a case got slower by more."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing while it runs.")
+    ] = False,
+    **values: Any,
+) -> None:
+    if sum((as_json, as_csv, as_markdown)) > 1:
+        raise UsageError("--json, --csv and --markdown exclude each other")
+    share = _share(fail_if_slower, compare)
+    before = load_record(compare) if compare else None
+    for target in (save, report_file):
+        _require_place(target)
+    options = BenchOptions(**flags.pick(BenchOptions, values))
+    readers = _open(paths)
+    with Talk("measuring", quiet=quiet) as listener:
+        found = _run(readers, options, listener, save)
+        changes = None
+        if before is not None:
+            changes = compare_records(found, before, share=share)
+            if fail_if_slower and changes.slower:
+                listener.notice("slower than the record: measured once more, to be sure")
+                again = _run(readers, options, listener, None)
+                changes = confirmed(changes, compare_records(again, before, share=share))
+    _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if report_file is not None:
+        _write_page(found, report_file)
+    if changes is not None and fail_if_slower and changes.slower:
+        for line in slower_lines(changes):
+            say(line, style="red")
+        raise typer.Exit(EXIT_FOUND)
+
+
+def _share(text: str | None, compare: Path | None) -> float:
+    if text is None:
+        return DEFAULT_SHARE
+    if compare is None:
+        raise UsageError(
+            "--fail-if-slower needs something to compare with",
+            hint="add --compare FILE.json, which an earlier run wrote with --save",
+        )
+    return parse_share(text)
+
+
+def _require_place(path: Path | None) -> None:
+    """Raise before anything is measured, not a minute later, if a file cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"{printable(str(path))} is a folder: a file is needed")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(
+            f"{printable(str(path))} cannot be written",
+            hint="give a file in a folder that exists and can be written",
+        )
+
+
+def _open(paths: Sequence[str]) -> dict[str, Reader]:
+    """Return a reader for each dataset, by its path."""
+    repeated = next((path for path in paths if paths.count(path) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{printable(repeated)} is named twice: each dataset is measured once")
+    return {path: registry.open_reader(path) for path in paths}
+
+
+def _run(
+    readers: dict[str, Reader], options: BenchOptions, listener: Talk, save: Path | None
+) -> BenchReport:
+    try:
+        return bench(readers, options, listener=listener, save=save)
+    except KeyboardInterrupt:
+        kept = f"; what was measured is in {printable(str(save))}" if save else ""
+        say(f"interrupted{kept}", style="yellow")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _show(
+    found: BenchReport,
+    changes: ComparisonReport | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
+    as_markdown: bool,
+) -> None:
+    from fastdata_cli.cli import bench_export, bench_tables
+
+    if as_json:
+        sys.stdout.write(record_of(found).to_json())
+    elif as_csv:
+        sys.stdout.write(bench_export.to_csv(found))
+    elif as_markdown:
+        sys.stdout.write(bench_export.to_markdown(found, changes))
+    else:
+        bench_tables.show(found, data(), changes)
+
+
+def _write_page(found: BenchReport, path: Path) -> None:
+    from fastdata_cli.cli.page import render_page
+
+    record = record_of(found)
+    page = render_page(found, record.to_json(), started=record.started)
+    path.write_text(page, encoding="utf-8")
+    say(f"page → {printable(str(path))}")
+
+
+_bench.__doc__ = """Measure datasets: device, reads, stages, DataLoader; say what to change.
+
+Takes about a minute (--seconds), or ten seconds with --quick. Nothing is written but --save and \
+--report. With --compare and --fail-if-slower 5% it guards a build: exit 3 if a case got slower \
+beyond noise.
+
+[bold]fastdata bench out.zarr --workers 8[/bold]
+"""
+command = reports_errors(flags.with_signature(_bench, _OPTIONS))

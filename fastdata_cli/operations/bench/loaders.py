@@ -1,0 +1,241 @@
+"""The real DataLoader over each dataset: steady rate, first batch, resources, correctness.
+
+One stream runs over many epochs without a pause, as a long epoch of a large dataset does. Before
+the time is taken, as many batches are taken as workers may have made ahead: what is timed was made
+while it was timed. It ends after a whole round of the workers, whose batches come in bursts. With
+``--cache cold`` there is one epoch, timed from its first batch on: what is read again is cached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+from fastdata_cli.loading.loader import LoaderOptions, loader_line
+from fastdata_cli.operations.bench.arrivals import Arrivals, PlainRead
+from fastdata_cli.operations.bench.cachecontrol import CacheControl
+from fastdata_cli.operations.bench.report import LoaderRow
+from fastdata_cli.operations.bench.settings import BenchOptions
+from fastdata_cli.operations.bench.stream import (
+    ENDLESS,
+    SkippingDataset,
+    Stream,
+    arrays_of,
+    size_of,
+)
+from fastdata_cli.operations.bench.subject import Subject
+from fastdata_cli.timing.doubts import MIN_REPEAT_S
+from fastdata_cli.timing.measure import Case, Work, measure
+from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.resource_use import Resources
+from fastdata_cli.timing.resources import ResourceWatch
+
+OnResult = Callable[[Measurement], None]
+
+# What starting, filling and ending a stream takes beside the time that is measured, about.
+_OVERHEAD_S = 0.8
+_SHORTEST_RUN_S = 0.4
+_LONGEST_RUN_S = 5.0
+_CHECK_SHARE = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A row, and what the loading took of the machine in its last repeat."""
+
+    row: LoaderRow
+    resources: Resources | None
+
+
+def measure_loaders(
+    subjects: Sequence[Subject],
+    options: BenchOptions,
+    seconds: float,
+    on_result: OnResult,
+    extra: Sequence[LoaderCase] = (),
+) -> tuple[Loaded, ...]:
+    """Measure the DataLoader over all datasets, interleaved.
+
+    Args:
+        extra: cases that are measured among them, and of which nothing is returned.
+
+    Raises:
+        MissingDependencyError: there is no torch (this module cannot be imported then).
+    """
+    cases = [
+        LoaderCase(subject, loader_options(subject, options, workers), options.cache, plain=plain)
+        for subject in subjects
+        for plain in [PlainRead(subject)]
+        for workers in options.worker_counts
+    ]
+    every = [*cases, *extra]
+    share = seconds / max(1, len(every) * options.repeats)
+    for case in every:
+        case.run_s = min(max(share - _OVERHEAD_S, _SHORTEST_RUN_S), _LONGEST_RUN_S)
+        case.check_s = _CHECK_SHARE * seconds / max(1, len(cases))
+    by_name = {case.name: case for case in every}
+
+    def settle(measurement: Measurement) -> None:
+        by_name[measurement.name].settle(measurement)
+        on_result(measurement)
+
+    try:
+        results = measure(
+            [Case(name=case.name, run=case.run, prepare=case.prepare) for case in every],
+            repeats=options.repeats,
+            warmup=0,
+            budget_s=seconds,
+            min_repeat_s=MIN_REPEAT_S,
+            on_result=settle,
+        )
+    finally:
+        for case in every:
+            case.stop()
+    for case, result in zip(every, results, strict=True):
+        case.measurement = result
+    return tuple(Loaded(row=case.row(), resources=case.resources) for case in cases)
+
+
+def loader_options(subject: Subject, options: BenchOptions, workers: int) -> LoaderOptions:
+    """Return the options of the loader over one dataset."""
+    return LoaderOptions(
+        batch_size=options.batch_size,
+        order=subject.order(options.order),
+        workers=workers,
+        prefetch_factor=options.prefetch_factor,
+        pin_memory=options.pin_memory,
+        persistent_workers=options.persistent_workers,
+        start_method=options.start_method,
+    )
+
+
+class LoaderCase:
+    """The DataLoader over one dataset with one set of options."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        options: LoaderOptions,
+        cache: str,
+        *,
+        plain: PlainRead | None = None,
+        label: str = "",
+    ) -> None:
+        workers = options.workers
+        self.name = f"{subject.name} · loader {label or options.order}, {workers} worker(s)"
+        self.run_s = _SHORTEST_RUN_S
+        self.check_s = 0.0
+        """Seconds to check what arrives; 0 leaves it out."""
+        self.measurement: Measurement | None = None
+        self.resources: Resources | None = None
+        self.dataset = SkippingDataset(subject.reader, size=subject.size, with_index=True)
+        self.arrivals: Arrivals | None = None
+        self._subject = subject
+        self._options = options
+        self._plain = plain or PlainRead(subject)
+        self._cold = cache == "cold"
+        self._cache = CacheControl(subject, cache)
+        self._stream = Stream(self.dataset, options, epochs=1 if self._cold else ENDLESS)
+        self._watch: ResourceWatch | None = None
+        self._first_batch_s: list[float] = []
+        self._verdict: tuple[bool | None, bool | None] = (None, None)
+
+    def prepare(self) -> None:
+        """Start a stream, and take what workers make ahead; the first time, check an epoch."""
+        self.stop()
+        with self._subject.in_words():
+            if self.arrivals is None and self.check_s:
+                self._check()
+            self._cache.prepare()
+            self._stream.start()
+            if not self._cold and (first := self._stream.fill()) is not None:
+                self._first_batch_s.append(first)
+        self._watch = ResourceWatch([self._subject.reader.path])
+        self._watch.__enter__()
+
+    def run(self) -> Work:
+        """Take batches until the time is over and the workers have had equally many turns."""
+        turns = max(1, self._options.workers)
+        stop_at = time.perf_counter() + self.run_s
+        waits: list[float] = []
+        samples = size = 0
+        while True:
+            begin = time.perf_counter()
+            batch = self._stream.take()
+            end = time.perf_counter()
+            if batch is None:
+                break
+            if self._cold and not waits:
+                self._first_batch_s.append(self._stream.age_s)
+            waits.append(end - begin)
+            count, length = size_of(batch)
+            samples, size = samples + count, size + length
+            if end >= stop_at and (len(waits) % turns == 0 or end >= stop_at + self.run_s):
+                break
+        return Work(samples=samples, bytes=size, latencies_s=np.array(waits))
+
+    def settle(self, so_far: Measurement) -> None:
+        """End a repeat: stop the workers, look at the cache."""
+        self.stop()
+        self._cache.settle(so_far)
+
+    def stop(self) -> None:
+        """End the stream, and with it the workers."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.__exit__(None, None, None)
+            self.resources = watch.resources
+        self._stream.stop()
+
+    def row(self) -> LoaderRow:
+        """Return what was measured."""
+        measurement = self.measurement or Measurement(name=self.name)
+        resources = self.resources
+        rates = measurement.seconds_per_sample
+        each_once, same_bytes = self._verdict
+        return LoaderRow(
+            dataset=self._subject.name,
+            workers=self._options.workers,
+            order=self._options.order,
+            batch_size=self._options.batch_size,
+            measurement=measurement,
+            samples_per_s=measurement.samples_per_s,
+            first_batch_s=float(np.median(self._first_batch_s)) if self._first_batch_s else None,
+            wait_ms_per_sample=1000 * float(np.median(rates)) if rates else None,
+            memory_bytes=resources.memory.peak if resources else None,
+            cpu_share=resources.cpu_mean if resources else None,
+            each_once=each_once,
+            same_bytes=same_bytes,
+            cache=self._cache.facts(),
+            line=loader_line(self._subject.reader, self._options),
+        )
+
+    def _check(self) -> None:
+        """Load an epoch, or as much as there is time for, and compare it with a plain read."""
+        self.arrivals = Arrivals()
+        stream = Stream(self.dataset, self._options, epochs=1)
+        try:
+            self.arrivals = collect(stream, self.check_s)
+        finally:
+            stream.stop()
+        self._verdict = (
+            self.arrivals.each_once(self._subject),
+            self.arrivals.same_bytes(self._plain, self.check_s),
+        )
+
+
+def collect(stream: Stream, seconds: float) -> Arrivals:
+    """Load one epoch, or as much as there is time for."""
+    found = Arrivals()
+    stream.start()
+    while (batch := stream.take()) is not None:
+        images, positions = arrays_of(batch)
+        found.add(positions, images)
+        if stream.age_s >= seconds:
+            return found
+    found.whole = True
+    return found

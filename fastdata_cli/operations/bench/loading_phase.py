@@ -1,0 +1,165 @@
+"""The phase of the DataLoader: all rows that need torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastdata_cli.operations.bench.budget import Budget
+from fastdata_cli.operations.bench.constant import ConstantReader
+from fastdata_cli.operations.bench.consumer import measure_consumer
+from fastdata_cli.operations.bench.loaders import (
+    Loaded,
+    LoaderCase,
+    OnResult,
+    loader_options,
+    measure_loaders,
+)
+from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow
+from fastdata_cli.operations.bench.settings import BenchOptions
+from fastdata_cli.operations.bench.stream import host_to_device
+from fastdata_cli.operations.bench.subject import Subject, constant_subject
+from fastdata_cli.operations.bench.troubles import troubles
+from fastdata_cli.operations.bench.tune import tune
+from fastdata_cli.timing.resource_use import Resources
+
+_COPY_S = 0.5
+
+Try = Callable[[Subject, Callable[[], Any]], Any]
+"""Calls an action; where the dataset fails it, says so and returns None."""
+
+Shape = tuple[tuple[int, ...], str]
+
+
+@dataclass
+class Found:
+    """The rows of the phase."""
+
+    loaders: tuple[LoaderRow, ...] = ()
+    consumers: tuple[ConsumerRow, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    host_to_device: str = ""
+    best_line: str = ""
+    resources: dict[tuple[str, int], Resources] = field(default_factory=dict)
+    """By dataset and number of workers."""
+    notes: list[str] = field(default_factory=list)
+
+
+def measure(
+    subjects: Sequence[Subject],
+    options: BenchOptions,
+    budget: Budget,
+    on_result: OnResult,
+    attempt: Try,
+) -> Found:
+    """Measure the loaders, the free input, the consumer, the copy to a GPU; look for settings."""
+    found = Found()
+    able = [each for each in subjects if attempt(each, lambda s=each: _loads(s, options))]
+    if not able:
+        found.host_to_device = "not measured: there was nothing to load"
+        return found
+    free = _free_cases(able, options)
+    loaded = measure_loaders(able, options, budget.begin("loader"), on_result, [*free.values()])
+    found.loaders = tuple(each.row for each in loaded)
+    for each in loaded:
+        _take_resources(each, found)
+    found.ceilings = tuple(_free_ceilings(able, found.loaders, free))
+    found.host_to_device = host_to_device((options.batch_size, *_shape(able[0])[0]), _COPY_S)
+    if options.step_ms is not None:
+        found.consumers = _consumers(able, options, budget.begin("consumer"), attempt)
+    if options.advise:
+        _advise(able, options, budget.begin("advise"), attempt, found)
+    return found
+
+
+def _loads(subject: Subject, options: BenchOptions) -> bool:
+    """Return True, or raise what torch cannot do with a dataset."""
+    LoaderCase(subject, loader_options(subject, options, 0), "as-is")
+    return True
+
+
+def _take_resources(loaded: Loaded, found: Found) -> None:
+    row = loaded.row
+    if loaded.resources is not None:
+        found.resources[row.dataset, row.workers] = loaded.resources
+        found.notes += troubles(row.dataset, row.measurement, loaded.resources)
+    if row.each_once is False:
+        found.notes.append(f"{row.dataset}: not every sample came once, {row.workers} workers")
+    if row.same_bytes is False:
+        found.notes.append(f"{row.dataset}: other bytes than a plain read, {row.workers} workers")
+    found.notes += [f"{row.dataset}: {note}" for note in row.cache.notes]
+
+
+def _free_cases(
+    subjects: Sequence[Subject], options: BenchOptions
+) -> dict[tuple[Shape, int], LoaderCase]:
+    """Return a loader without input for each shape of image and number of workers."""
+    cases = {}
+    for shape, dtype in dict.fromkeys(map(_shape, subjects)):
+        name = f"free input {'x'.join(map(str, shape))} {dtype}"
+        samples = max(subject.facts.samples for subject in subjects)
+        subject = constant_subject(name, ConstantReader(samples, shape, dtype))
+        for workers in options.worker_counts:
+            settings = loader_options(subject, options, workers)
+            cases[(shape, dtype), workers] = LoaderCase(subject, settings, "as-is")
+    return cases
+
+
+def _free_ceilings(
+    subjects: Sequence[Subject],
+    rows: Sequence[LoaderRow],
+    free: dict[tuple[Shape, int], LoaderCase],
+) -> list[Ceiling]:
+    """Return for each dataset what the harness could do at its best number of workers."""
+    found = []
+    for subject in subjects:
+        own = [row for row in rows if row.dataset == subject.name and row.samples_per_s]
+        if not own:
+            continue
+        workers = max(own, key=lambda row: row.samples_per_s or 0.0).workers
+        rate = free[_shape(subject), workers].row().samples_per_s
+        if rate:
+            how = f"one image in memory, the same loader, {workers} worker(s)"
+            found.append(
+                Ceiling(dataset=subject.name, name="free input", samples_per_s=rate, how=how)
+            )
+    return found
+
+
+def _shape(subject: Subject) -> Shape:
+    """Return shape and dtype of an image in a batch."""
+    schema = subject.reader.schema
+    if subject.size is not None:
+        return (*subject.size, 3), "uint8"
+    return tuple(schema.image_shape or ()), schema.dtype
+
+
+def _consumers(
+    subjects: Sequence[Subject], options: BenchOptions, seconds: float, attempt: Try
+) -> tuple[ConsumerRow, ...]:
+    share = seconds / (len(subjects) * len(options.worker_counts))
+    rows = [
+        attempt(subject, lambda s=subject, n=workers: measure_consumer(s, options, n, share))
+        for subject in subjects
+        for workers in options.worker_counts
+    ]
+    return tuple(row for row in rows if row is not None)
+
+
+def _advise(
+    subjects: Sequence[Subject],
+    options: BenchOptions,
+    seconds: float,
+    attempt: Try,
+    found: Found,
+) -> None:
+    """Look for the best settings of each dataset; the line is that of the fastest."""
+    share, best = seconds / len(subjects), 0.0
+    for subject in subjects:
+        tuned = attempt(subject, lambda s=subject: tune(s, options, share))
+        if tuned is None:
+            continue
+        found.notes += [f"{subject.name}: advise: {step}" for step in tuned.steps]
+        if tuned.samples_per_s >= best:
+            best, found.best_line = tuned.samples_per_s, tuned.line

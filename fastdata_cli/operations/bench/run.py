@@ -1,0 +1,291 @@
+"""bench: from open readers and options to one report, phase by phase.
+
+    facts     what the datasets are; bad samples and sizes met on the way
+    device    fio on their own files
+    reads     plain reads in three orders, all datasets interleaved
+    stages    the steps from container to batch, on the same samples; decoding on all cores
+    loader    the DataLoader, all datasets and worker counts interleaved; a free input beside them
+    consumer  with --step-ms
+    advise    with --advise
+    verdicts  what limits each, and what to do
+
+A dataset that fails is left out from there on, with its error among the notes; the others go on.
+The record is written after each repeat of each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastdata_cli.contract import Reader
+from fastdata_cli.errors import FastdataError, MissingDependencyError, UsageError
+from fastdata_cli.operations.bench.budget import Budget, phases
+from fastdata_cli.operations.bench.device import (
+    MeasureDevice,
+    by_fio,
+    device_ceiling,
+    measure_below,
+)
+from fastdata_cli.operations.bench.reads import measure_reads
+from fastdata_cli.operations.bench.recorder import Recorder
+from fastdata_cli.operations.bench.report import BenchReport
+from fastdata_cli.operations.bench.settings import BenchOptions
+from fastdata_cli.operations.bench.stages import decode_ceiling, measure_stages
+from fastdata_cli.operations.bench.subject import Subject, open_subject
+from fastdata_cli.operations.bench.verdicts import verdict_on
+from fastdata_cli.operations.events import Listener, Silent
+from fastdata_cli.timing.cache import blind_spots
+from fastdata_cli.timing.environment import environment
+from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.resource_use import Resources
+
+R = TypeVar("R")
+
+_DECODE_SHARE = 0.3
+# Errors that are the dataset's, not of one way to read it.
+_FATAL = {
+    "DamagedDatasetError",
+    "NothingUsableError",
+    "SourceNotFoundError",
+}
+
+
+def bench(
+    readers: Sequence[tuple[str, Reader, str]],
+    options: BenchOptions,
+    *,
+    listener: Listener | None = None,
+    save: Path | None = None,
+    device: MeasureDevice | None = None,
+) -> BenchReport:
+    """Measure datasets against each other.
+
+    Args:
+        readers: name, reader and name of the format of each dataset; names differ.
+        options: what is measured, and for how long.
+        listener: told what was decided, and how far it is: seconds of the seconds it takes.
+        save: the record is kept in this file, whole after each case.
+        device: measures the device below files; by default the fio on PATH.
+
+    Raises:
+        UsageError: no dataset, one given twice, or an option that cannot be.
+        FastdataError: not one of the datasets can be measured; the error of the first.
+    """
+    if not readers:
+        raise UsageError("no dataset to measure", hint="give the path of one: fastdata bench PATH")
+    names = [name for name, _, _ in readers]
+    if len(set(names)) < len(names):
+        raise UsageError("the same dataset is given twice")
+    _ = options.worker_counts, options.thread_counts  # raises before anything is measured
+    run = _Run.begin(readers, options, listener or Silent(), save)
+    if "device" in run.phases:
+        run.measure_device(device or by_fio())
+    run.measure_reads()
+    run.measure_stages()
+    if "loader" in run.phases:
+        run.measure_loaders()
+    return run.finish()
+
+
+@dataclass
+class _Run:
+    """One call of ``bench``."""
+
+    subjects: list[Subject]
+    options: BenchOptions
+    listener: Listener
+    budget: Budget
+    phases: list[str]
+    report: BenchReport
+    recorder: Recorder
+    notes: dict[str, None] = field(default_factory=dict)
+    resources: dict[tuple[str, int], Resources] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        readers: Sequence[tuple[str, Reader, str]],
+        options: BenchOptions,
+        listener: Listener,
+        save: Path | None,
+    ) -> _Run:
+        """Open the datasets and note what they are."""
+        missing = _missing_loader() if not options.no_loader else "left out by --no-loader"
+        names = phases(options, loader=not missing)
+        budget = Budget(options.budget_s, names)
+        where = environment([reader.path for _, reader, _ in readers])
+        report = BenchReport(environment=where, options=options.to_mapping(), datasets=())
+        recorder = Recorder(where, options.to_mapping(), save)
+        run = cls([], options, listener, budget, names, report, recorder)
+        run._open(readers)
+        if missing:
+            run.notes[f"the DataLoader was not measured: {missing}"] = None
+            run.report = replace(run.report, host_to_device=f"not measured: {missing}")
+        if options.no_device:
+            run.notes["the device was not measured: left out by --no-device"] = None
+        for subject in run.subjects:
+            run._note_facts(subject)
+        run._update(datasets=tuple(subject.facts for subject in run.subjects))
+        return run
+
+    @property
+    def alive(self) -> list[Subject]:
+        """The datasets that have not failed."""
+        return [subject for subject in self.subjects if subject.failure is None]
+
+    def measure_device(self, device: MeasureDevice) -> None:
+        """Measure the device below each dataset."""
+        seconds = self.budget.begin("device")
+        for subject in self.alive:
+            share = seconds / len(self.subjects)
+            results = self._try(subject, lambda s=subject, t=share: measure_below(s, t, device))
+            if not results:
+                continue
+            order = subject.order(self.options.order)
+            ceiling = device_ceiling(subject, results, order)
+            self._update(
+                device={**self.report.device, subject.name: results},
+                ceilings=(*self.report.ceilings, *([ceiling] if ceiling else [])),
+            )
+            texts = [warning.text for result in results for warning in result.warnings]
+            self.notes.update(dict.fromkeys(f"{subject.name}: device: {text}" for text in texts))
+
+    def measure_reads(self) -> None:
+        """Measure plain reads."""
+        seconds = self.budget.begin("reads")
+        rows = measure_reads(self.alive, self.options, seconds, self._case)
+        self._update(reads=rows)
+        for row in rows:
+            self._note_failure(row.dataset, row.measurement)
+            self.notes.update(dict.fromkeys(f"{row.dataset}: {n}" for n in row.cache.notes))
+
+    def measure_stages(self) -> None:
+        """Measure the steps from container to batch."""
+        seconds = self.budget.begin("stages")
+        for subject in self.alive:
+            share, size = seconds / len(self.subjects), self.options.batch_size
+            part = share * (1 - _DECODE_SHARE) if subject.encoded else share
+            rows = self._try(subject, lambda s=subject, t=part: measure_stages(s, size, t)) or ()
+            ceiling = rows and self._try(
+                subject, lambda s=subject, t=share - part: decode_ceiling(s, size, t)
+            )
+            ceilings = (*self.report.ceilings, ceiling) if ceiling else self.report.ceilings
+            self._update(stages=(*self.report.stages, *rows), ceilings=ceilings)
+
+    def measure_loaders(self) -> None:
+        """Measure the DataLoader, and what is asked for beside it."""
+        from fastdata_cli.operations.bench import loading_phase
+
+        found = loading_phase.measure(
+            self.alive, self.options, self.budget, self._case, self._try_named
+        )
+        self.resources.update(found.resources)
+        self.notes.update(dict.fromkeys(found.notes))
+        self._update(
+            loaders=found.loaders,
+            consumers=found.consumers,
+            ceilings=(*self.report.ceilings, *found.ceilings),
+            host_to_device=found.host_to_device,
+            best_line=found.best_line,
+        )
+        for row in found.loaders:
+            self._note_failure(row.dataset, row.measurement)
+
+    def finish(self) -> BenchReport:
+        """Judge, and close the record."""
+        for subject in self.subjects:
+            self._note_bad(subject)
+        verdicts = []
+        for subject in self.alive:
+            used = {n: each for (name, n), each in self.resources.items() if name == subject.name}
+            verdicts.append(verdict_on(subject, self.options, self.report, used))
+        if not self.alive and not self.report.reads:
+            raise self._first_failure()
+        self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
+        self.recorder.report(self.report, finished=True)
+        return self.report
+
+    def _open(self, readers: Sequence[tuple[str, Reader, str]]) -> None:
+        problems = []
+        for name, reader, format_name in readers:
+            try:
+                subject = open_subject(name, reader, format_name, self.options, self.listener)
+            except UsageError:
+                raise
+            except FastdataError as problem:
+                problems.append(problem)
+                self.notes[f"{name} was not measured: {problem}"] = None
+            else:
+                self.subjects.append(subject)
+        if not self.subjects:
+            raise problems[0]
+
+    def _first_failure(self) -> FastdataError:
+        return next(each.failure for each in self.subjects if each.failure is not None)
+
+    def _try(self, subject: Subject, action: Callable[[], R]) -> R | None:
+        """Return what ``action`` returns; None, with a note, if the dataset fails it."""
+        try:
+            subject.check_unchanged()
+            return action()
+        except FastdataError as problem:
+            self._fail(subject, problem)
+            return None
+
+    def _try_named(self, subject: Subject, action: Callable[[], Any]) -> Any:
+        return self._try(subject, action)
+
+    def _fail(self, subject: Subject, problem: FastdataError) -> None:
+        self.notes[f"{subject.name}: {problem}".replace(f"{subject.name}: " * 2, "", 1)] = None
+        if type(problem).__name__ in _FATAL:
+            subject.failure = problem
+
+    def _note_failure(self, dataset: str, measurement: Measurement) -> None:
+        failure = measurement.failure
+        if failure is None:
+            return
+        subject = next(each for each in self.subjects if each.name == dataset)
+        text = failure.message
+        self.notes[text if text.startswith(dataset) else f"{dataset}: {text}"] = None
+        if failure.kind in _FATAL:
+            subject.failure = FastdataError(failure.message, hint=failure.hint)
+
+    def _note_facts(self, subject: Subject) -> None:
+        for text in blind_spots([subject.reader.path]):
+            self.notes[f"{subject.name}: {text}"] = None
+        if not subject.facts.random_access:
+            text = "read in stored order only: any other would begin from the front each time"
+            self.notes[f"{subject.name}: {text}"] = None
+
+    def _note_bad(self, subject: Subject) -> None:
+        if subject.bad and subject.failure is None:
+            first = subject.bad[min(subject.bad)]
+            self.notes[
+                f"{subject.name}: {len(subject.bad):,} bad sample(s) found and left out, such as"
+                f" {first}; a DataLoader would stop there: fastdata inspect --verify lists them"
+            ] = None
+
+    def _case(self, measurement: Measurement) -> None:
+        self.recorder.case(measurement)
+        self._progress()
+
+    def _update(self, **rows: Any) -> None:
+        self.report = replace(self.report, **rows, notes=tuple(self.notes))
+        self.recorder.report(self.report)
+        self._progress()
+
+    def _progress(self) -> None:
+        whole = round(self.options.budget_s)
+        self.listener.progress(min(round(self.budget.elapsed), whole), whole)
+
+
+def _missing_loader() -> str:
+    """Return why there can be no DataLoader; empty where there can."""
+    try:
+        import fastdata_cli.loading.dataset  # noqa: F401 - says so itself if torch is missing
+    except MissingDependencyError as problem:
+        return f"{problem}; {problem.hint}"
+    return ""

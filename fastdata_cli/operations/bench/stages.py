@@ -1,0 +1,251 @@
+"""Where the time between container and batch goes: each step on the same samples, one thread, warm.
+
+    read        bytes out of the container, into the batch where they are pixels
+    decompress  of a container with a codec, what ``read`` takes longer than copying its bytes
+                does; ``read`` is then that copy
+    decode      of encoded images, at the reduced scale that the loader uses
+    resize      to the size of the batch
+    collate     decoded images copied into one array; pixels are read into it, and have no such row
+    transfer    one batch through fresh shared memory, as from a worker to the training process
+
+Chunks are read whole, and decompressed anew in each pass.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.imaging.decode import decode
+from fastdata_cli.imaging.resize import resize
+from fastdata_cli.loading.samplers import Positions
+from fastdata_cli.operations.bench.report import Ceiling, StageRow
+from fastdata_cli.operations.bench.subject import Subject
+from fastdata_cli.operations.bench.workloads import whole_blocks
+from fastdata_cli.sample import Batch
+from fastdata_cli.timing.environment import usable_cores
+from fastdata_cli.timing.stages import StageClock
+
+STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
+_SAMPLES = 256
+_PASSES = 5
+_CEILING_SHARE = 0.3
+
+
+def measure_stages(subject: Subject, batch_size: int, seconds: float) -> tuple[StageRow, ...]:
+    """Measure the steps of one dataset, within about ``seconds``.
+
+    Raises:
+        FastdataError: its samples cannot be read.
+    """
+    walk = _Walk(subject, batch_size)
+    with subject.in_words():
+        batches = _batches(subject, batch_size)
+        for indices in batches:  # what is read next is in the page cache then
+            walk.read(indices)
+        walk.clear()
+        deadline = time.perf_counter() + seconds
+        for _ in range(_PASSES):
+            if subject.chunk > 1:
+                subject.reader.close()  # and with it the chunks that it keeps decompressed
+            for indices in batches:
+                walk.batch(indices)
+                if time.perf_counter() >= deadline and subject.chunk == 1:
+                    return walk.rows()
+            if time.perf_counter() >= deadline:
+                break
+    return walk.rows()
+
+
+def decode_ceiling(subject: Subject, batch_size: int, seconds: float) -> Ceiling | None:
+    """Return how many images all cores can decode from memory; None where nothing is decoded."""
+    if not subject.encoded:
+        return None
+    cores = usable_cores()
+    with subject.in_words():
+        images = [
+            bytes(batch.image(at))
+            for indices in _batches(subject, batch_size)
+            for batch in [subject.reader.read_many(indices)]
+            for at in range(len(batch))
+        ]
+    deadline = time.perf_counter() + seconds
+
+    def decode_until(image: bytes) -> int:
+        if time.perf_counter() >= deadline:
+            return 0
+        return int(_decoded(image, subject.size) is not None)
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(cores) as pool:
+        done = sum(pool.map(decode_until, images))
+    rate = done / (time.perf_counter() - begin)
+    how = f"{done:,} images from memory, {cores} threads"
+    return Ceiling(dataset=subject.name, name="decode on all cores", samples_per_s=rate, how=how)
+
+
+def transfer_seconds(batch: NDArray[Any]) -> float:
+    """Return what handing one batch to another process costs.
+
+    It is copied into shared memory that is new each time, as torch's workers do it, and looked at
+    through a mapping of its own: allocation, copy and the page faults of both sides. What the queue
+    itself costs is a fraction of a millisecond for a batch, and not in it.
+    """
+    begin = time.perf_counter()
+    descriptor = os.memfd_create("fastdata-batch")
+    try:
+        os.ftruncate(descriptor, max(1, batch.nbytes))
+        with mmap.mmap(descriptor, max(1, batch.nbytes)) as sent:
+            np.copyto(_view(sent, batch), batch)
+        with mmap.mmap(descriptor, max(1, batch.nbytes)) as received:
+            np.frombuffer(received, np.uint8)[:: mmap.PAGESIZE].max(initial=0)
+    finally:
+        os.close(descriptor)
+    return time.perf_counter() - begin
+
+
+@dataclass
+class _Walk:
+    """Takes batches through all steps and keeps the clock."""
+
+    subject: Subject
+    batch_size: int
+    clock: StageClock = field(default_factory=StageClock)
+    samples: int = 0
+    _out: NDArray[Any] | None = None
+    _scratch: NDArray[Any] | None = None
+
+    def clear(self) -> None:
+        """Forget what was timed."""
+        self.clock, self.samples = StageClock(), 0
+
+    def read(self, indices: Positions) -> Batch:
+        """Read a batch: pixels into the batch's own memory."""
+        reader, shape = self.subject.reader, self.subject.reader.schema.image_shape
+        if shape is None:
+            begin = time.perf_counter()
+            batch = reader.read_many(indices)
+        else:
+            out = self._filled((self.batch_size, *shape), reader.schema.dtype)
+            begin = time.perf_counter()
+            batch = reader.read_many(indices, out[: len(indices)])
+        self._count_read(time.perf_counter() - begin, batch.images)
+        return batch
+
+    def batch(self, indices: Positions) -> None:
+        """Take a batch through all steps."""
+        batch = self.read(indices)
+        finished = batch.images
+        if self.subject.encoded or self._resizes(batch):
+            finished = self._gather(batch)
+        self.samples += len(indices)
+        self.clock.add("transfer", transfer_seconds(finished))
+
+    def rows(self) -> tuple[StageRow, ...]:
+        """Return the steps that this dataset has."""
+        found = {stage.name: stage.seconds / self.samples for stage in self.clock.stages()}
+        total = sum(found.values()) or 1.0
+        return tuple(
+            StageRow(
+                dataset=self.subject.name,
+                stage=name,
+                seconds_per_sample=found[name],
+                share=found[name] / total,
+            )
+            for name in STAGES
+            if name in found
+        )
+
+    def _count_read(self, seconds: float, images: NDArray[Any]) -> None:
+        if not self.subject.compressed:
+            self.clock.add("read", seconds)
+            return
+        if self._scratch is None or self._scratch.size < images.size:
+            self._scratch = np.zeros(images.size, images.dtype)
+        begin = time.perf_counter()
+        np.copyto(self._scratch[: images.size], images.reshape(-1))
+        copy = min(seconds, time.perf_counter() - begin)
+        self.clock.add("read", copy)
+        self.clock.add("decompress", seconds - copy)
+
+    def _resizes(self, batch: Batch) -> bool:
+        size = self.subject.size
+        return size is not None and batch.images.shape[1:3] != size
+
+    def _gather(self, batch: Batch) -> NDArray[Any]:
+        """Decode and resize one image after the other, and copy each into its place."""
+        size = self.subject.size
+        assert size is not None, "settled when the dataset was opened"
+        out = np.empty((len(batch), *size, 3), np.uint8)
+        fitted = np.empty((*size, 3), np.uint8)
+        for position in range(len(batch)):
+            image = batch.image(position)
+            if self.subject.encoded:
+                with self.clock.stage("decode"):
+                    image = decode(image.data, at_least=size).pixels
+            if image.shape[:2] != size:
+                with self.clock.stage("resize"):
+                    image = resize(image, size, out=fitted)
+            with self.clock.stage("collate"):
+                np.copyto(out[position], image)
+        return out
+
+    def _filled(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        # Zeros that were written: else the first pass would pay for the pages of the buffer.
+        if self._out is None:
+            self._out = np.empty(shape, dtype)
+            self._out.fill(0)
+        return self._out
+
+
+def _batches(subject: Subject, batch_size: int) -> list[Positions]:
+    """Return the samples that all steps are measured on, those left out that do not decode."""
+    positions = whole_blocks(subject, _SAMPLES)
+    if subject.encoded:
+        positions = _decodable(subject, positions)
+    return list(_cut(positions, batch_size))
+
+
+def _decodable(subject: Subject, positions: Positions) -> Positions:
+    for part in _cut(positions, _SAMPLES):
+        try:
+            batch = subject.reader.read_many(part)
+        except BadSampleError:
+            subject.learn(part)
+            continue
+        for position, image in zip(part.tolist(), batch, strict=True):
+            try:
+                decode(image.image.data, at_least=subject.size)
+            except BadSampleError as problem:
+                named = BadSampleError(key=image.key, reason=problem.reason)
+                subject.note_bad(position, named)
+    return subject.readable(positions)
+
+
+def _decoded(image: bytes, size: tuple[int, int] | None) -> NDArray[Any] | None:
+    try:
+        return decode(image, at_least=size).pixels
+    except BadSampleError:
+        return None
+
+
+def _cut(positions: Positions, size: int) -> Iterator[Positions]:
+    return (positions[at : at + size] for at in range(0, len(positions), size))
+
+
+def _view(memory: mmap.mmap, batch: NDArray[Any]) -> NDArray[Any]:
+    return np.frombuffer(memory, batch.dtype, batch.size).reshape(batch.shape)
+
+
+def stage_seconds(rows: Sequence[StageRow], dataset: str) -> dict[str, float]:
+    """Return seconds per sample by step, of one dataset."""
+    return {row.stage: row.seconds_per_sample for row in rows if row.dataset == dataset}

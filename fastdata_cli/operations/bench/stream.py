@@ -1,0 +1,162 @@
+"""A running DataLoader: batches until it is stopped. Needs torch, so it is imported late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import BadSampleError, FastdataError, StorageError
+from fastdata_cli.loading.dataset import FastDataset
+from fastdata_cli.loading.loader import LoaderOptions, make_loader
+from fastdata_cli.loading.samplers import Positions
+
+ENDLESS = 1 << 30
+"""Epochs of a stream that nobody sees the end of."""
+
+_PREFETCH = 2  # torch's default
+
+MakeLoader = Callable[..., Any]
+"""As ``loading.make_loader``."""
+
+
+class SkippingDataset(FastDataset):
+    """A FastDataset that leaves bad samples out of its batches; which, their positions tell."""
+
+    def __getitems__(self, indices: Sequence[int] | Positions) -> Sequence[tuple[Any, ...]]:
+        """Return those of the samples that can be read."""
+        try:
+            return super().__getitems__(indices)
+        except BadSampleError:
+            good = [index for index in np.asarray(indices).tolist() if self._is_good(index)]
+            return super().__getitems__(np.array(good, np.int64))
+
+    def _is_good(self, index: int) -> bool:
+        try:
+            super().__getitems__([index])
+        except BadSampleError:
+            return False
+        return True
+
+
+class Stream:
+    """One iteration of a DataLoader over several epochs; workers start with ``start``.
+
+    Args:
+        dataset: with positions in its batches (``with_index``).
+        options: of the loader.
+        epochs: how many until it ends.
+        make: makes the loader.
+    """
+
+    def __init__(
+        self,
+        dataset: FastDataset,
+        options: LoaderOptions,
+        *,
+        epochs: int = ENDLESS,
+        make: MakeLoader = make_loader,
+    ) -> None:
+        self._dataset = dataset
+        self._options = options
+        self._epochs = epochs
+        self._make = make
+        self._batches: Iterator[Sequence[Any]] | None = None
+        self._begun = 0.0
+
+    def start(self) -> None:
+        """Start the workers; they load ahead from here on."""
+        self.stop()
+        self._begun = time.perf_counter()
+        with _words_of(self._dataset):
+            self._batches = iter(self._make(self._dataset, self._options, epochs=self._epochs))
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since ``start``."""
+        return time.perf_counter() - self._begun
+
+    def take(self) -> Sequence[Any] | None:
+        """Wait for the next batch: images, labels, positions. None when the epochs are over.
+
+        Raises:
+            FastdataError: a worker ended, or could not read.
+        """
+        assert self._batches is not None, "started"
+        with _words_of(self._dataset):
+            return next(self._batches, None)
+
+    def fill(self) -> float | None:
+        """Take the first batch, and as many as workers may have made ahead of it by then.
+
+        What is taken from here on is made while it is waited for. Returns the seconds to the first
+        batch, the start of the workers included; None where there was none.
+        """
+        if self.take() is None:
+            return None
+        first = self.age_s
+        for _ in range(self._options.workers * (self._options.prefetch_factor or _PREFETCH)):
+            if self.take() is None:
+                break
+        return first
+
+    def stop(self) -> None:
+        """End the workers."""
+        self._batches = None  # the last reference: its destructor ends and joins them
+
+
+def arrays_of(batch: Sequence[Any]) -> tuple[NDArray[Any], Positions]:
+    """Return images and positions of a batch as arrays, without a copy."""
+    return batch[0].numpy(), batch[-1].numpy()
+
+
+def size_of(batch: Sequence[Any]) -> tuple[int, int]:
+    """Return samples and bytes of a batch."""
+    images = batch[0]
+    return len(batch[-1]), images.numel() * images.element_size()
+
+
+class _words_of:  # noqa: N801 - reads as a word of the with statement
+    """Turns what torch says about its workers into a FastdataError with the name of the dataset."""
+
+    def __init__(self, dataset: FastDataset) -> None:
+        self._name = dataset.reader.path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, FastdataError) or not isinstance(problem, RuntimeError | OSError):
+            return
+        lines = [line for line in str(problem).splitlines() if line.strip()]
+        said = lines[-1].strip() if lines else type(problem).__name__
+        raise StorageError(
+            f"{self._name}: the DataLoader ended: {said}",
+            hint="fewer --workers, or a smaller --batch-size, take less shared memory",
+        ) from problem
+
+
+def host_to_device(shape: tuple[int, ...], seconds: float) -> str:
+    """Say how fast a batch of uint8 is copied to a GPU from pinned memory, or why not."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "not measured: torch sees no CUDA device"
+    pinned = torch.zeros(shape, dtype=torch.uint8).pin_memory()
+    pinned.to("cuda", non_blocking=True)  # the context is made by the first
+    torch.cuda.synchronize()
+    copies, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        for _ in range(10):
+            pinned.to("cuda", non_blocking=True)
+        torch.cuda.synchronize()
+        copies += 10
+    took = (time.perf_counter() - begin) / copies
+    rate = pinned.numel() / took / 1e9
+    return (
+        f"{shape[0] / took:,.0f} samples/s, {rate:.1f} GB/s to {torch.cuda.get_device_name()}"
+        " (pinned, non-blocking)"
+    )
