@@ -28,3 +28,4 @@ run convert "$out/files.tar" "$out/back" --to tree
 diff -r "$images" "$out/back" && echo "every file came back byte for byte"
 run convert sample_data/bad "$out/bad.zarr" --max-bad 100%
 run inspect "$out/files.lmdb" --preview "$out/preview.png"
+run bench "$out/pixels.zarr" --workers 2 --quick

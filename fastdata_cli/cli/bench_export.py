@@ -1,4 +1,4 @@
-"""A bench report as Markdown for people and as CSV for spreadsheets."""
+"""A bench report as JSON for programs, CSV for spreadsheets, Markdown for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fastdata_cli.cli.bench_sections import sections
 from fastdata_cli.cli.bench_words import environment_lines, headline, notes
 from fastdata_cli.cli.section import Section
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.compare import ComparisonReport
+from fastdata_cli.operations.bench.compare import ComparisonReport, measurements
+from fastdata_cli.operations.bench.recorder import Recorder
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.measurement import Measurement
 
@@ -27,6 +28,15 @@ _CSV_COLUMNS = (
     "memory_bytes", "cpu_share", "seconds_per_sample", "share", "utilisation", "goal", "step_ms",
     "block_bytes", "depth", "cache_before", "cache_after", "amplification", "failure",
 )  # fmt: skip
+
+
+def to_json(report: BenchReport) -> str:
+    """Return the record that ``--save`` writes (docs/bench-json.md)."""
+    recorder = Recorder(report.environment, report.options, None)
+    for measurement in measurements(report):
+        recorder.case(measurement)
+    recorder.report(report, finished=True)
+    return recorder.record.to_json()
 
 
 def to_csv(report: BenchReport) -> str:

@@ -18,7 +18,6 @@ from fastdata_cli.cli.tables import pairs_text, shape_text, size_text
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
 
-
 LATENCIES = ("p50", "p90", "p95", "p99", "p99.9")
 """The percentiles that are shown where there is room."""
 
@@ -120,7 +119,7 @@ def _reads(report: BenchReport, named: _Labels) -> Section:
     columns = (
         Column(head="dataset", names=True),
         right("samples/s"),
-        right("±"),
+        right("±", 1),
         right("of best"),
         right("MB/s", 3),
         right("IOPS", 4),
@@ -218,11 +217,11 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
     columns = (
         right("workers"),
         right("samples/s"),
-        right("±"),
+        right("±", 1),
         right("of best"),
         right("first batch"),
-        right("wait ms", 2),
-        right("memory"),
+        right("wait ms", 4),
+        right("memory", 3),
         right("CPU"),
         Column(head="checked"),
         Column(head="order", varies=True),

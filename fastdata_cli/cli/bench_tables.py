@@ -16,13 +16,14 @@ from rich.text import Text
 
 from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import environment_lines, headline, labels, notes
+from fastdata_cli.cli.bench_words import environment_lines, headline, labels, notes, split_action
 from fastdata_cli.cli.section import Column, Group, Section
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
-from fastdata_cli.operations.bench.report import BenchReport, Verdict
+from fastdata_cli.operations.bench.report import BenchReport
 
-_LONGEST_NAME = 24
+_LONGEST_NAME = 26
+_HEAD = 8
 _FOLDED = 20
 _GAP = 2
 _MARGIN = 1
@@ -60,17 +61,18 @@ def _verdicts(report: BenchReport, width: int) -> RenderableType:
     for verdict in report.verdicts:
         name = f"{named.get(verdict.dataset, verdict.dataset)}: " if len(named) > 1 else ""
         parts.append(_bullet("-", f"{name}{verdict.sentence}"))
-        if verdict.action:
-            parts.append(Padding(Text(_action(verdict, width - 4), style="green"), (0, 0, 0, 4)))
+        command, remark = split_action(verdict.action)
+        for text, style in ((_broken(command, width - 4), "green"), (remark, "dim")):
+            if text:
+                parts.append(Padding(Text(text, style=style), (0, 0, 0, 4)))
     return Stack(*parts)
 
 
-def _action(verdict: Verdict, width: int) -> str:
-    """Return the next action; a command that is too long is broken as a shell takes it."""
-    action = printable(verdict.action)
-    if not action.startswith("fastdata ") or cell_len(action) <= width:
-        return action
-    tied = re.sub(r"( --?[\w-]+) (?!-)", "\\1\0", action)  # a flag stays with its value
+def _broken(command: str, width: int) -> str:
+    """Return a command that is too long for a line broken as a shell takes it."""
+    if not command.startswith("fastdata ") or cell_len(command) <= width:
+        return command
+    tied = re.sub(r"( --?[\w-]+) (?!-)", "\\1\0", command)  # a flag stays with its value
     lines = textwrap.wrap(
         tied, width - 4, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
     )
@@ -172,9 +174,11 @@ def _group_name(section: Section, group: Group) -> str:
 
 def _clip(name: str) -> str:
     """Keep the beginning and, above all, the end of a long name."""
-    if cell_len(name) <= _LONGEST_NAME + 6:
+    if cell_len(name) <= _LONGEST_NAME:
         return name
-    head, tail = name[:8], name
-    while cell_len(tail) > _LONGEST_NAME - 3:
+    head, tail = name[:8], name[8:]
+    while cell_len(head) > _HEAD:
+        head = head[:-1]
+    while cell_len(tail) > _LONGEST_NAME - _HEAD - 1:
         tail = tail[1:]
     return f"{head}…{tail}"

@@ -13,12 +13,16 @@ from fastdata_cli.timing.environment import Environment, Storage
 from fastdata_cli.timing.measurement import Measurement
 
 _LIMITS = {
-    "device": "limited by the device",
+    "consumer": "fast enough for the consumer",
     "decode": "limited by decoding",
     "decompress": "limited by decompression",
-    "workers": "limited by the number of workers",
-    "consumer": "fast enough for the consumer",
+    "device": "limited by the device",
     "memory": "limited by memory",
+    "resize": "limited by resizing",
+    "starved": "starved by other processes",
+    "transfer": "limited by handing over",
+    "unknown": "no single limit",
+    "workers": "limited by the number of workers",
 }
 _LESS_IS_WORSE = {WarningKind.TOO_SHORT, WarningKind.FEW_REPEATS, WarningKind.BUDGET}
 
@@ -116,18 +120,30 @@ def environment_lines(found: Environment) -> tuple[str, ...]:
     return tuple(printable(line.rstrip(", ")) for line in (machine, *storage, software))
 
 
+def split_action(action: str) -> tuple[str, str]:
+    """Return the command or setting of an action, and what is said beside it, if anything."""
+    command, gap, remark = action.partition("  (")
+    return printable(command), printable(remark.removesuffix(")")) if gap else ""
+
+
 def notes(report: BenchReport) -> tuple[str, ...]:
     """Return everything that a reader of the numbers has to know, each once."""
     named = labels([each.path for each in report.datasets])
-    found = [
-        *_failures(report, named),
-        *_wrong_batches(report, named),
-        *report.notes,
-        *([report.host_to_device] if report.host_to_device else []),
-        *_device_doubts(report, named),
-        *_timing_doubts(report, named),
-    ]
+    copying = [f"copying to a GPU: {report.host_to_device}"] if report.host_to_device else []
+    found = [*_shared(report.notes, named), *copying, *_timing_doubts(report, named)]
     return tuple(dict.fromkeys(printable(text) for text in found))
+
+
+def _shared(texts: Sequence[str], named: Mapping[str, str]) -> Iterator[str]:
+    """Yield the notes; what holds for several datasets once, with all their names."""
+    owners: dict[str, list[str]] = {}
+    for text in texts:
+        path = next((path for path in named if text.startswith(f"{path}: ")), "")
+        rest = text.removeprefix(f"{path}: ") if path else text
+        owners.setdefault(rest, []).extend([named[path]] if path else [])
+    for text, names in owners.items():
+        several = 1 < len(names) == len(named)
+        yield f"all: {text}" if several else ": ".join(filter(None, [", ".join(names), text]))
 
 
 def _storage_words(storage: Storage) -> str:
@@ -145,34 +161,6 @@ def _cases(report: BenchReport, named: Mapping[str, str]) -> Iterator[tuple[str,
     for each in report.loaders:
         name = named.get(each.dataset, each.dataset)
         yield f"{name} (DataLoader, {workers_words(each.workers)})", each.measurement
-
-
-def _failures(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
-    for name, measurement in _cases(report, named):
-        failure = measurement.failure
-        if failure is not None:
-            hint = f" ({failure.hint})" if failure.hint else ""
-            yield f"{name} failed: {failure.message}{hint}"
-
-
-def _wrong_batches(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
-    for row in report.loaders:
-        name = f"{named.get(row.dataset, row.dataset)} (DataLoader, {workers_words(row.workers)})"
-        if row.each_once is False:
-            yield f"{name}: samples arrived twice or not at all in an epoch"
-        if row.same_bytes is False:
-            yield f"{name}: the batches do not hold what a plain read gives"
-
-
-def _device_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
-    for dataset, results in report.device.items():
-        doubts: dict[str, list[str]] = {}
-        for result in results:
-            for warning in result.warnings:
-                doubts.setdefault(warning.text, []).append(result.name)
-        for text, jobs in doubts.items():
-            which = "" if len(jobs) == len(results) else f", {', '.join(dict.fromkeys(jobs))}"
-            yield f"device below {named.get(dataset, dataset)}{which}: {text}"
 
 
 def _timing_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:

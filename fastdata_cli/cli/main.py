@@ -1,33 +1,38 @@
-"""The ``fastdata`` command: finds the verb, loads only that one, runs it."""
+"""The ``fastdata`` command: finds the verb, loads only that one, runs it.
 
-from __future__ import annotations
+Nothing slow is imported here before ``main`` stands ready for an interruption.
+"""
 
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from fastdata_cli._version import __version__
 from fastdata_cli.errors import EXIT_INTERRUPTED
 
+if TYPE_CHECKING:
+    import typer
+
 VERBS = {
     "convert": "Store images in a training-friendly layout: any source to any format.",
     "inspect": "Show what a dataset holds: counts, shapes, codec, ratio, labels, health.",
+    "bench": "Measure datasets: device, reads, stages, DataLoader; say what to change.",
     "formats": "List the formats, what each can do, and its options.",
 }
 
 
-def build_app(verb: str | None = None) -> typer.Typer:
+def build_app(verb: str | None = None) -> "typer.Typer":
     """Return the application.
 
     Args:
         verb: the only command to load; the others keep their name and summary, so that
             ``fastdata --help`` need not import what they use. None loads all.
     """
+    import typer
+
     app = typer.Typer(
         name="fastdata",
         help="Image training sets, stored so that reading them does not hold up the GPU.",
@@ -36,7 +41,7 @@ def build_app(verb: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_root)
+    app.callback()(_root())
     for name, summary in VERBS.items():
         command: Callable[..., None] = _not_loaded
         if verb in (None, name):
@@ -60,21 +65,25 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"fastdata-cli {__version__}")
-        raise typer.Exit
+def _root() -> Callable[..., None]:
+    """Return the function that carries the options that stand before any verb."""
+    import typer
 
+    def show_version(asked: bool) -> None:
+        if asked:
+            typer.echo(f"fastdata-cli {__version__}")
+            raise typer.Exit
 
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
-        ),
-    ] = False,
-) -> None:
-    """Carry the options that stand before any verb."""
+    def root(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", help="Show the version and exit.", is_eager=True, callback=show_version
+            ),
+        ] = False,
+    ) -> None: ...
+
+    return root
 
 
 def _not_loaded() -> None:

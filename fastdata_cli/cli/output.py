@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError, StorageError
+from fastdata_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, FastdataError, StorageError
 from fastdata_cli.keys import printable
 
 _SIGPIPE_EXIT = 141
+_DEBUG = "FASTDATA_DEBUG"
 
 
 def prepare_streams() -> None:
@@ -59,6 +60,14 @@ def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(_SIGPIPE_EXIT) from None
         except OSError as problem:
             fail(StorageError(_os_error_text(problem)))
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as problem:
+            if os.environ.get(_DEBUG):
+                raise
+            say(f"internal error: {type(problem).__name__}: {problem}", style="bold red")
+            say(f"hint: this is a fault of fastdata; {_DEBUG}=1 shows where", style="yellow")
+            raise typer.Exit(EXIT_FAILED) from None
 
     return run
 

@@ -26,9 +26,10 @@ class Talk:
     Args:
         verb: shown before the bar.
         quiet: say nothing.
+        rate: show how many are done a second.
     """
 
-    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+    def __init__(self, verb: str, *, quiet: bool = False, rate: bool = True) -> None:
         self._quiet = quiet
         console = talk()
         self._bar: Progress | None = None
@@ -37,7 +38,7 @@ class Talk:
                 TextColumn(verb),
                 BarColumn(),
                 MofNCompleteColumn(),
-                _Rate(),
+                *([_Rate()] if rate else []),
                 TimeRemainingColumn(),
                 console=console,
                 transient=True,

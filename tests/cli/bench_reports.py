@@ -242,8 +242,8 @@ def report(
         verdicts=tuple(_verdict(path) for path in paths),
         host_to_device="no CUDA device here: copying batches to a GPU was not measured",
         notes=("the disk below /data is shared with a database: 3% of reads waited for it",),
-        best_line="DataLoader(FastDataset('/data/birds/pixels.zarr'), batch_size=64, num_workers=8, "
-        "pin_memory=True, prefetch_factor=4, persistent_workers=True)",
+        best_line="DataLoader(FastDataset('/data/birds/pixels.zarr'), batch_size=64, "
+        "num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
         seconds=48.3,
     )
 
@@ -305,6 +305,6 @@ def _verdict(path: str) -> Verdict:
     return Verdict(
         dataset=path,
         bottleneck="decode",
-        sentence="decoding takes 68% of the time of a sample: the device could give 6 times as much",
+        sentence="decoding takes 68% of the time of a sample; the device could give 6 times",
         action=f"fastdata convert {path} {path}.224.zarr --size 224 --chunk 64 --codec lz4",
     )

@@ -111,3 +111,22 @@ def test_interrupted_and_continued(tmp_path: Path) -> None:
     files = [sorted(f.relative_to(p) for f in p.rglob("*") if f.is_file()) for p in (out, whole)]
     assert files[0] == files[1]
     assert all((out / f).read_bytes() == (whole / f).read_bytes() for f in files[0])
+
+
+def test_an_unforeseen_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make_tree(tmp_path / "images", 1)
+    code = (
+        "import sys\nsys.argv = ['fastdata', 'inspect', sys.argv[1]]\n"
+        "import fastdata_cli.registry as registry\n"
+        "registry.require = lambda row: 1 / 0\n"
+        "from fastdata_cli.cli.main import main\nmain()"
+    )
+    command = [sys.executable, "-c", code, str(source)]
+    monkeypatch.delenv("FASTDATA_DEBUG", raising=False)
+    quiet = subprocess.run(command, capture_output=True, text=True)
+    assert quiet.returncode == 1
+    assert "Traceback" not in quiet.stderr
+    assert "internal error: ZeroDivisionError" in quiet.stderr
+    monkeypatch.setenv("FASTDATA_DEBUG", "1")
+    loud = subprocess.run(command, capture_output=True, text=True)
+    assert "Traceback" in loud.stderr

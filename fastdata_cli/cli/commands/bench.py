@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from fastdata_cli import registry
-from fastdata_cli.cli import flags
+from fastdata_cli.cli import bench_export, bench_tables, flags
 from fastdata_cli.cli.bench_comparison import slower_lines
 from fastdata_cli.cli.output import data, reports_errors, say
+from fastdata_cli.cli.page import render_page
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import EXIT_FOUND, EXIT_INTERRUPTED, UsageError
@@ -26,10 +27,11 @@ from fastdata_cli.operations.bench.compare import (
     parse_share,
 )
 from fastdata_cli.operations.bench.report import BenchReport
-from fastdata_cli.operations.bench.run import bench, record_of
+from fastdata_cli.operations.bench.run import bench
 from fastdata_cli.operations.bench.settings import BenchOptions
-from fastdata_cli.timing.record import Record, load_record
+from fastdata_cli.timing.record import load_record
 
+_Named = tuple[str, Reader, str]
 _OPTIONS = flags.parameters(BenchOptions, panel="Measuring")
 
 
@@ -74,7 +76,7 @@ def _bench(
         _require_place(target)
     options = BenchOptions(**flags.pick(BenchOptions, values))
     readers = _open(paths)
-    with Talk("measuring", quiet=quiet) as listener:
+    with Talk("measuring", quiet=quiet, rate=False) as listener:
         found = _run(readers, options, listener, save)
         changes = None
         if before is not None:
@@ -85,7 +87,8 @@ def _bench(
                 changes = confirmed(changes, compare_records(again, before, share=share))
     _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if report_file is not None:
-        _write_page(found, report_file)
+        report_file.write_text(render_page(found, changes), encoding="utf-8")
+        say(f"page → {printable(str(report_file))}")
     if changes is not None and fail_if_slower and changes.slower:
         for line in slower_lines(changes):
             say(line, style="red")
@@ -116,23 +119,32 @@ def _require_place(path: Path | None) -> None:
         )
 
 
-def _open(paths: Sequence[str]) -> dict[str, Reader]:
-    """Return a reader for each dataset, by its path."""
-    repeated = next((path for path in paths if paths.count(path) > 1), None)
-    if repeated is not None:
-        raise UsageError(f"{printable(repeated)} is named twice: each dataset is measured once")
-    return {path: registry.open_reader(path) for path in paths}
+def _open(paths: Sequence[str]) -> list[_Named]:
+    """Return path, reader and name of the format of each dataset."""
+    found = []
+    for path in paths:
+        row = registry.recognise(Path(path))
+        registry.require(row)
+        found.append((path, row.open_reader(Path(path), row.read_options()), row.name))
+    return found
 
 
 def _run(
-    readers: dict[str, Reader], options: BenchOptions, listener: Talk, save: Path | None
+    readers: Sequence[_Named], options: BenchOptions, listener: Talk, save: Path | None
 ) -> BenchReport:
+    before = _written(save)
     try:
         return bench(readers, options, listener=listener, save=save)
     except KeyboardInterrupt:
-        kept = f"; what was measured is in {printable(str(save))}" if save else ""
+        wrote = _written(save) != before
+        kept = f"; what was measured is in {printable(str(save))}" if wrote else ""
         say(f"interrupted{kept}", style="yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _written(path: Path | None) -> int | None:
+    """Return when a file was last written, in ns; None where there is none."""
+    return path.stat().st_mtime_ns if path is not None and path.exists() else None
 
 
 def _show(
@@ -143,25 +155,14 @@ def _show(
     as_csv: bool,
     as_markdown: bool,
 ) -> None:
-    from fastdata_cli.cli import bench_export, bench_tables
-
     if as_json:
-        sys.stdout.write(record_of(found).to_json())
+        sys.stdout.write(bench_export.to_json(found))
     elif as_csv:
         sys.stdout.write(bench_export.to_csv(found))
     elif as_markdown:
         sys.stdout.write(bench_export.to_markdown(found, changes))
     else:
         bench_tables.show(found, data(), changes)
-
-
-def _write_page(found: BenchReport, path: Path) -> None:
-    from fastdata_cli.cli.page import render_page
-
-    record = record_of(found)
-    page = render_page(found, record.to_json(), started=record.started)
-    path.write_text(page, encoding="utf-8")
-    say(f"page → {printable(str(path))}")
 
 
 _bench.__doc__ = """Measure datasets: device, reads, stages, DataLoader; say what to change.

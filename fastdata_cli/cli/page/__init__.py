@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from fastdata_cli.cli import bench_words as words
+from fastdata_cli.cli.bench_comparison import comparison_section
+from fastdata_cli.cli.bench_export import to_json
 from fastdata_cli.cli.bench_sections import latency_section, sections
 from fastdata_cli.cli.page.charts import Charts
 from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.report import BenchReport
 
 if TYPE_CHECKING:
@@ -20,26 +25,28 @@ if TYPE_CHECKING:
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
-def render_page(report: BenchReport, record: str, *, started: str = "") -> str:
-    """Return the page.
+def render_page(report: BenchReport, changes: ComparisonReport | None = None) -> str:
+    """Return the page, with the record embedded for programs.
 
     Args:
         report: what to show.
-        record: the same as JSON text, embedded for programs.
-        started: when it was measured, to be shown.
+        changes: how it compares with an earlier record.
     """
-    tables = {section.name: section for section in (*sections(report), latency_section(report))}
+    made = [*sections(report), latency_section(report)]
+    if changes is not None:
+        made.append(comparison_section(changes))
+    tables = {section.name: section for section in made if section.groups}
     named = words.labels([each.path for each in report.datasets])
     return _template().render(
         headline=words.headline(report),
-        started=started,
+        day=datetime.now(UTC).date().isoformat(),
         seconds=words.number_text(report.seconds),
         verdicts=[
             {
                 "dataset": named.get(each.dataset, printable(each.dataset)),
                 "limit": words.limit_words(each.bottleneck),
                 "sentence": printable(each.sentence),
-                "action": printable(each.action),
+                "action": words.split_action(each.action),
             }
             for each in report.verdicts
         ],
@@ -48,7 +55,10 @@ def render_page(report: BenchReport, record: str, *, started: str = "") -> str:
         tables=tables,
         notes=words.notes(report),
         environment=words.environment_lines(report.environment),
-        record=Markup(record.translate(_ESCAPES)),
+        changed=changes.warnings if changes else (),
+        record=Markup(
+            json.dumps(json.loads(to_json(report)), separators=(",", ":")).translate(_ESCAPES)
+        ),
     )
 
 

@@ -116,7 +116,7 @@ class Charts:
 
     def stages_legend(self) -> list[LegendEntry]:
         """Return which colour stands for which stage."""
-        names = dict.fromkeys(row.stage for row in self._report.stages)
+        names = sorted({row.stage for row in self._report.stages}, key=_stage_order)
         return [
             LegendEntry(svg.swatch(f"fill {stage_style(name)}"), printable(name)) for name in names
         ]
@@ -159,7 +159,10 @@ class Charts:
 
     def consumers(self) -> list[Chart]:
         """Return how busy an accelerator would be, with the mark to reach."""
-        rows = {row.dataset: row for row in self._report.consumers}
+        # Of several numbers of workers the best.
+        worst_first = sorted(self._report.consumers, key=lambda row: row.utilisation)
+        best = {row.dataset: row for row in worst_first}
+        rows = {path: best[path] for path in self._labels if path in best}
         if not rows:
             return []
         parts, words = [], []
@@ -171,7 +174,7 @@ class Charts:
                 svg.bar(0, at * _ROW + 20, min(row.utilisation, 1) * 100, 18, self._fill(path))
             )
             goal = min(row.goal, 1) * 100
-            parts.append(svg.line((goal, at * _ROW + 16), (goal, at * _ROW + 42), "goal"))
+            parts.append(svg.line((goal, at * _ROW + 18), (goal, at * _ROW + 41), "goal"))
             words.append(f"{self._name(path)}: busy {share} of the time, goal {row.goal:.0%}.")
         first = next(iter(rows.values()))
         title = f"Busy with {first.step_ms:g} ms a step; the mark is the goal, {first.goal:.0%}"
@@ -270,6 +273,10 @@ def _curve(row: ReadRow) -> dict[str, float]:
     return found if len(found) > 1 else {}
 
 
+def _stage_order(stage: str) -> int:
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)
+
+
 def stage_style(stage: str) -> str:
     """Return the class with the colour of a stage: always the same for the same stage."""
-    return f"g{STAGES.index(stage)}" if stage in STAGES else "g6"
+    return f"g{_stage_order(stage)}"

@@ -41,7 +41,8 @@ def chart(name: str, title: str, words: str, height: float, parts: Sequence[Mark
 def bar(x: float, y: float, width: float, height: float, style: str) -> Markup:
     """Return a bar; ``x`` and ``width`` in percent, ``y`` and ``height`` in pixels."""
     return Markup(
-        '<rect class="{style}" x="{x:.2f}%" y="{y:.1f}" width="{width:.2f}%" height="{height:.0f}"/>'
+        '<rect class="{style}" x="{x:.2f}%" y="{y:.1f}" '
+        'width="{width:.2f}%" height="{height:.0f}"/>'
     ).format(style=style, x=x, y=y, width=max(width, 0.3), height=height)
 
 

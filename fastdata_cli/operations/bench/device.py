@@ -16,7 +16,9 @@ MeasureDevice = Callable[[Iterable[Path], Sequence[FioJob]], Iterator[DeviceResu
 # What fio takes beside the time it measures: to start, and to report.
 _OVERHEAD_S = 0.4
 _LONGEST_JOB_S = 2.0
-_SHORTEST_JOB_S = 0.3
+_SHORTEST_JOB_S = 0.25
+_JOB_S = 0.6
+_COUNTS = (4, 2, 1)
 
 
 def by_fio() -> MeasureDevice:
@@ -25,24 +27,28 @@ def by_fio() -> MeasureDevice:
 
 
 def measure_below(
-    subject: Subject, seconds: float, device: MeasureDevice
+    subject: Subject, order: str, seconds: float, device: MeasureDevice
 ) -> tuple[DeviceResult, ...]:
-    """Measure the device below one dataset: all four jobs, or the deep ones where time is short.
+    """Measure the device below one dataset: all four jobs, where time is short fewer.
+
+    Then the deep ones, which are its ceiling; or the one of them that fits the loader's order.
 
     Raises:
         DeviceError: there is nothing that could be read.
     """
-    runtime_s = min(seconds / 4 - _OVERHEAD_S, _LONGEST_JOB_S)
-    jobs = device_jobs(_request_bytes(subject), runtime_s=max(runtime_s, _SHORTEST_JOB_S))
-    if runtime_s < _SHORTEST_JOB_S:
+    fitting = [count for count in _COUNTS if seconds >= count * _JOB_S] or [1]
+    runtime_s = min(max(seconds / fitting[0] - _OVERHEAD_S, _SHORTEST_JOB_S), _LONGEST_JOB_S)
+    jobs = device_jobs(_request_bytes(subject), runtime_s=runtime_s)
+    if fitting[0] < len(jobs):
         jobs = tuple(job for job in jobs if job.depth > 1)
+    if fitting[0] < len(jobs):
+        jobs = tuple(job for job in jobs if job.rw == _rw(order))
     return tuple(device(subject.files, jobs))
 
 
 def device_ceiling(subject: Subject, results: Sequence[DeviceResult], order: str) -> Ceiling | None:
     """Return how many stored samples the device can deliver, in the order of the loader."""
-    rw = "read" if order == "sequential" else "randread"
-    fitting = [each for each in results if each.rw == rw and each.bandwidth > 0]
+    fitting = [each for each in results if each.rw == _rw(order) and each.bandwidth > 0]
     if not fitting or not subject.facts.stored_bytes:
         return None
     best = max(fitting, key=lambda each: each.bandwidth)
@@ -58,3 +64,7 @@ def device_ceiling(subject: Subject, results: Sequence[DeviceResult], order: str
 def _request_bytes(subject: Subject) -> int:
     """Return what the dataset reads at a time: a chunk, or a sample."""
     return max(1, round(subject.stored_sample_bytes * min(subject.chunk, subject.facts.samples)))
+
+
+def _rw(order: str) -> str:
+    return "read" if order == "sequential" else "randread"

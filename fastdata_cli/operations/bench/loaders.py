@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 from fastdata_cli.loading.loader import LoaderOptions, loader_line
 from fastdata_cli.operations.bench.arrivals import Arrivals, PlainRead
 from fastdata_cli.operations.bench.cachecontrol import CacheControl
@@ -37,10 +36,11 @@ from fastdata_cli.timing.resources import ResourceWatch
 OnResult = Callable[[Measurement], None]
 
 # What starting, filling and ending a stream takes beside the time that is measured, about.
-_OVERHEAD_S = 0.8
+_OVERHEAD_S, _OVERHEAD_OF_WORKER_S = 0.4, 0.15
 _SHORTEST_RUN_S = 0.4
 _LONGEST_RUN_S = 5.0
-_CHECK_SHARE = 0.25
+_CHECK_SHARE = 0.2
+_SHORTEST_CHECK_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def measure_loaders(
     """Measure the DataLoader over all datasets, interleaved.
 
     Args:
-        extra: cases that are measured among them, and of which nothing is returned.
+        extra: cases that are measured among them, and of which nothing is told or returned.
 
     Raises:
         MissingDependencyError: there is no torch (this module cannot be imported then).
@@ -73,15 +73,18 @@ def measure_loaders(
         for workers in options.worker_counts
     ]
     every = [*cases, *extra]
-    share = seconds / max(1, len(every) * options.repeats)
+    check_s = _CHECK_SHARE * seconds
+    share = (seconds - check_s) / max(1, len(every) * options.repeats)
     for case in every:
-        case.run_s = min(max(share - _OVERHEAD_S, _SHORTEST_RUN_S), _LONGEST_RUN_S)
-        case.check_s = _CHECK_SHARE * seconds / max(1, len(cases))
+        case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
+        case.check_s = max(_SHORTEST_CHECK_S, check_s / max(1, 2 * len(cases)))
     by_name = {case.name: case for case in every}
+    own = {case.name for case in cases}
 
     def settle(measurement: Measurement) -> None:
         by_name[measurement.name].settle(measurement)
-        on_result(measurement)
+        if measurement.name in own:
+            on_result(measurement)
 
     try:
         results = measure(
@@ -139,38 +142,43 @@ class LoaderCase:
         self._plain = plain or PlainRead(subject)
         self._cold = cache == "cold"
         self._cache = CacheControl(subject, cache)
-        self._stream = Stream(self.dataset, options, epochs=1 if self._cold else ENDLESS)
+        self._stream: Stream | None = None
         self._watch: ResourceWatch | None = None
         self._first_batch_s: list[float] = []
-        self._verdict: tuple[bool | None, bool | None] = (None, None)
+
+    @property
+    def overhead_s(self) -> float:
+        """Seconds that a repeat takes beside what is timed, about."""
+        return _OVERHEAD_S + _OVERHEAD_OF_WORKER_S * self._options.workers
 
     def prepare(self) -> None:
-        """Start a stream, and take what workers make ahead; the first time, check an epoch."""
+        """Start a stream, and take what workers make ahead; the first time, look at an epoch."""
         self.stop()
         with self._subject.in_words():
-            if self.arrivals is None and self.check_s:
-                self._check()
+            if self._cold and self.arrivals is None and self.check_s:
+                self._look(self._start())  # timed when nothing is cached, and once only
+                self.stop()
             self._cache.prepare()
-            self._stream.start()
-            if not self._cold and (first := self._stream.fill()) is not None:
-                self._first_batch_s.append(first)
+            stream = self._start()
+            if not self._cold:
+                self._fill(stream)
         self._watch = ResourceWatch([self._subject.reader.path])
         self._watch.__enter__()
 
     def run(self) -> Work:
         """Take batches until the time is over and the workers have had equally many turns."""
+        stream = self._stream
+        assert stream is not None, "prepared"
         turns = max(1, self._options.workers)
         stop_at = time.perf_counter() + self.run_s
         waits: list[float] = []
         samples = size = 0
         while True:
             begin = time.perf_counter()
-            batch = self._stream.take()
+            batch = stream.take()
             end = time.perf_counter()
             if batch is None:
                 break
-            if self._cold and not waits:
-                self._first_batch_s.append(self._stream.age_s)
             waits.append(end - begin)
             count, length = size_of(batch)
             samples, size = samples + count, size + length
@@ -189,14 +197,18 @@ class LoaderCase:
         if watch is not None:
             watch.__exit__(None, None, None)
             self.resources = watch.resources
-        self._stream.stop()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.stop()
+            if stream.first_batch_s is not None:
+                self._first_batch_s.append(stream.first_batch_s)
 
     def row(self) -> LoaderRow:
         """Return what was measured."""
         measurement = self.measurement or Measurement(name=self.name)
         resources = self.resources
         rates = measurement.seconds_per_sample
-        each_once, same_bytes = self._verdict
+        each_once, same_bytes = self._judge()
         return LoaderRow(
             dataset=self._subject.name,
             workers=self._options.workers,
@@ -214,28 +226,49 @@ class LoaderCase:
             line=loader_line(self._subject.reader, self._options),
         )
 
-    def _check(self) -> None:
-        """Load an epoch, or as much as there is time for, and compare it with a plain read."""
-        self.arrivals = Arrivals()
-        stream = Stream(self.dataset, self._options, epochs=1)
-        try:
-            self.arrivals = collect(stream, self.check_s)
-        finally:
-            stream.stop()
-        self._verdict = (
-            self.arrivals.each_once(self._subject),
-            self.arrivals.same_bytes(self._plain, self.check_s),
-        )
+    def _start(self) -> Stream:
+        stream = Stream(self.dataset, self._options, epochs=1 if self._cold else ENDLESS)
+        self._stream = stream
+        stream.start()
+        return stream
+
+    def _fill(self, stream: Stream) -> None:
+        if self.arrivals is None and self.check_s:
+            self._look(stream)
+        else:
+            stream.fill()
+
+    def _look(self, stream: Stream) -> None:
+        epoch = -(-self._subject.facts.samples // self._options.batch_size)
+        self.arrivals = collect(stream, epoch, self.check_s)
+
+    def _judge(self) -> tuple[bool | None, bool | None]:
+        """Return whether each sample came once, and with the bytes of a plain read."""
+        if self.arrivals is None:
+            return None, None
+        once = self.arrivals.each_once(self._subject)
+        return once, self.arrivals.same_bytes(self._plain, self.check_s)
 
 
-def collect(stream: Stream, seconds: float) -> Arrivals:
-    """Load one epoch, or as much as there is time for."""
+def collect(stream: Stream, epoch: int, seconds: float) -> Arrivals:
+    """Take what workers made ahead, and go on to the end of the first epoch if there is time.
+
+    Args:
+        stream: started.
+        epoch: batches of an epoch.
+        seconds: since the start, after which it is left at what was made ahead.
+
+    Returns:
+        what arrived of the first epoch.
+    """
     found = Arrivals()
-    stream.start()
+    taken = 0
     while (batch := stream.take()) is not None:
-        images, positions = arrays_of(batch)
-        found.add(positions, images)
-        if stream.age_s >= seconds:
-            return found
-    found.whole = True
+        if taken < epoch:
+            images, positions = arrays_of(batch)
+            found.add(positions, images)
+        taken += 1
+        found.whole = taken >= epoch
+        if stream.is_filled(taken) and (found.whole or stream.age_s >= seconds):
+            break
     return found

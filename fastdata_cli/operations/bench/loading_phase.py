@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastdata_cli.operations.bench.budget import Budget
@@ -16,12 +17,12 @@ from fastdata_cli.operations.bench.loaders import (
     loader_options,
     measure_loaders,
 )
+from fastdata_cli.operations.bench.pairs import in_words, search
 from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stream import host_to_device
 from fastdata_cli.operations.bench.subject import Subject, constant_subject
 from fastdata_cli.operations.bench.troubles import troubles
-from fastdata_cli.operations.bench.tune import tune
 from fastdata_cli.timing.resource_use import Resources
 
 _COPY_S = 0.5
@@ -55,7 +56,7 @@ def measure(
 ) -> Found:
     """Measure the loaders, the free input, the consumer, the copy to a GPU; look for settings."""
     found = Found()
-    able = [each for each in subjects if attempt(each, lambda s=each: _loads(s, options))]
+    able = [each for each in subjects if attempt(each, partial(_loads, each, options))]
     if not able:
         found.host_to_device = "not measured: there was nothing to load"
         return found
@@ -140,7 +141,7 @@ def _consumers(
 ) -> tuple[ConsumerRow, ...]:
     share = seconds / (len(subjects) * len(options.worker_counts))
     rows = [
-        attempt(subject, lambda s=subject, n=workers: measure_consumer(s, options, n, share))
+        attempt(subject, partial(measure_consumer, subject, options, workers, share))
         for subject in subjects
         for workers in options.worker_counts
     ]
@@ -157,9 +158,10 @@ def _advise(
     """Look for the best settings of each dataset; the line is that of the fastest."""
     share, best = seconds / len(subjects), 0.0
     for subject in subjects:
-        tuned = attempt(subject, lambda s=subject: tune(s, options, share))
-        if tuned is None:
+        advised = attempt(subject, partial(search, subject, options, share))
+        if advised is None:
             continue
-        found.notes += [f"{subject.name}: advise: {step}" for step in tuned.steps]
-        if tuned.samples_per_s >= best:
-            best, found.best_line = tuned.samples_per_s, tuned.line
+        found.notes += [f"{subject.name}: advise: {in_words(step)}" for step in advised.steps]
+        rate = max((step.samples_per_s or 0.0 for step in advised.steps if step.kept), default=0.0)
+        if rate >= best:
+            best, found.best_line = rate, advised.line

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from fastdata_cli.operations.bench.compare import measurements
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
@@ -53,6 +54,18 @@ class Recorder:
     def _save(self) -> None:
         if self._path is not None:
             save_record(self.record, self._path)
+
+
+def record_of(report: BenchReport) -> Record:
+    """Return the record of a finished run, as ``--save`` writes it."""
+    return Record(
+        environment=report.environment,
+        options=report.options,
+        cases=measurements(report),
+        facts=facts_of(report),
+        verdicts=tuple(plain(each) for each in report.verdicts),
+        finished=True,
+    )
 
 
 def facts_of(report: BenchReport) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from fastdata_cli.operations.bench.device import (
     measure_below,
 )
 from fastdata_cli.operations.bench.reads import measure_reads
-from fastdata_cli.operations.bench.recorder import Recorder
+from fastdata_cli.operations.bench.recorder import Recorder, record_of
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stages import decode_ceiling, measure_stages
@@ -42,9 +43,12 @@ from fastdata_cli.timing.environment import environment
 from fastdata_cli.timing.measurement import Measurement
 from fastdata_cli.timing.resource_use import Resources
 
+__all__ = ["bench", "record_of"]
+
 R = TypeVar("R")
 
 _DECODE_SHARE = 0.3
+_MUCH_LONGER = 1.3
 # Errors that are the dataset's, not of one way to read it.
 _FATAL = {
     "DamagedDatasetError",
@@ -141,10 +145,10 @@ class _Run:
         seconds = self.budget.begin("device")
         for subject in self.alive:
             share = seconds / len(self.subjects)
-            results = self._try(subject, lambda s=subject, t=share: measure_below(s, t, device))
+            order = subject.order(self.options.order)
+            results = self._try(subject, partial(measure_below, subject, order, share, device))
             if not results:
                 continue
-            order = subject.order(self.options.order)
             ceiling = device_ceiling(subject, results, order)
             self._update(
                 device={**self.report.device, subject.name: results},
@@ -166,14 +170,7 @@ class _Run:
         """Measure the steps from container to batch."""
         seconds = self.budget.begin("stages")
         for subject in self.alive:
-            share, size = seconds / len(self.subjects), self.options.batch_size
-            part = share * (1 - _DECODE_SHARE) if subject.encoded else share
-            rows = self._try(subject, lambda s=subject, t=part: measure_stages(s, size, t)) or ()
-            ceiling = rows and self._try(
-                subject, lambda s=subject, t=share - part: decode_ceiling(s, size, t)
-            )
-            ceilings = (*self.report.ceilings, ceiling) if ceiling else self.report.ceilings
-            self._update(stages=(*self.report.stages, *rows), ceilings=ceilings)
+            self._measure_stages_of(subject, seconds / len(self.subjects))
 
     def measure_loaders(self) -> None:
         """Measure the DataLoader, and what is asked for beside it."""
@@ -198,6 +195,10 @@ class _Run:
         """Judge, and close the record."""
         for subject in self.subjects:
             self._note_bad(subject)
+        took, wanted = self.budget.elapsed, self.options.budget_s
+        if took > _MUCH_LONGER * wanted:
+            text = "a busy machine, or many cases: measure fewer, or allow more with --seconds"
+            self.notes[f"it took {took:.0f} s, not {wanted:.0f}: {text}"] = None
         verdicts = []
         for subject in self.alive:
             used = {n: each for (name, n), each in self.resources.items() if name == subject.name}
@@ -207,6 +208,18 @@ class _Run:
         self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
         self.recorder.report(self.report, finished=True)
         return self.report
+
+    def _measure_stages_of(self, subject: Subject, seconds: float) -> None:
+        part = seconds * (1 - _DECODE_SHARE) if subject.encoded else seconds
+        size = self.options.batch_size
+        rows = self._try(subject, partial(measure_stages, subject, size, part))
+        if rows is None:
+            return
+        ceiling = self._try(subject, partial(decode_ceiling, subject, size, seconds - part))
+        self._update(
+            stages=(*self.report.stages, *rows),
+            ceilings=(*self.report.ceilings, *([ceiling] if ceiling else [])),
+        )
 
     def _open(self, readers: Sequence[tuple[str, Reader, str]]) -> None:
         problems = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ ENDLESS = 1 << 30
 """Epochs of a stream that nobody sees the end of."""
 
 _PREFETCH = 2  # torch's default
+_LONGEST_FILL_S = 1.5
 
 MakeLoader = Callable[..., Any]
 """As ``loading.make_loader``."""
@@ -50,6 +52,9 @@ class Stream:
         options: of the loader.
         epochs: how many until it ends.
         make: makes the loader.
+
+    Attributes:
+        first_batch_s: seconds from the start of the workers to the first batch, once it is there.
     """
 
     def __init__(
@@ -66,12 +71,14 @@ class Stream:
         self._make = make
         self._batches: Iterator[Sequence[Any]] | None = None
         self._begun = 0.0
+        self.first_batch_s: float | None = None
 
     def start(self) -> None:
         """Start the workers; they load ahead from here on."""
         self.stop()
         self._begun = time.perf_counter()
-        with _words_of(self._dataset):
+        with _words_of(self._dataset), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # more workers than cores: asked for
             self._batches = iter(self._make(self._dataset, self._options, epochs=self._epochs))
 
     @property
@@ -87,21 +94,26 @@ class Stream:
         """
         assert self._batches is not None, "started"
         with _words_of(self._dataset):
-            return next(self._batches, None)
+            batch = next(self._batches, None)
+        if self.first_batch_s is None:
+            self.first_batch_s = self.age_s
+        return batch
 
-    def fill(self) -> float | None:
-        """Take the first batch, and as many as workers may have made ahead of it by then.
+    def is_filled(self, taken: int) -> bool:
+        """Return whether what is taken next was made while it was waited for.
 
-        What is taken from here on is made while it is waited for. Returns the seconds to the first
-        batch, the start of the workers included; None where there was none.
+        So it is after the batches that workers may have made ahead of the first; after some time,
+        a round of the workers is enough: they cannot have been far ahead then.
         """
-        if self.take() is None:
-            return None
-        first = self.age_s
-        for _ in range(self._options.workers * (self._options.prefetch_factor or _PREFETCH)):
-            if self.take() is None:
-                break
-        return first
+        workers = self._options.workers
+        ahead = workers * (self._options.prefetch_factor or _PREFETCH)
+        return taken > ahead or (taken > workers and self.age_s >= _LONGEST_FILL_S)
+
+    def fill(self) -> None:
+        """Take the first batch, and those that workers made ahead meanwhile."""
+        taken = 0
+        while not self.is_filled(taken) and self.take() is not None:
+            taken += 1
 
     def stop(self) -> None:
         """End the workers."""

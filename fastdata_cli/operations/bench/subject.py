@@ -1,4 +1,4 @@
-"""One dataset under test: what it is, which samples of it can be read, whether it is still there."""
+"""One dataset under test: what it is, which of its samples can be read, whether it stays."""
 
 from __future__ import annotations
 

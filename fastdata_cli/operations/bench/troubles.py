@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastdata_cli.timing.advice import (
+from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.resource_use import Resources
+from fastdata_cli.timing.symptoms import (
     DISK_BUSY,
     DISK_QUEUE,
     OTHERS_SHARE,
     SWAPPED_BYTES,
 )
-from fastdata_cli.timing.measurement import Measurement
-from fastdata_cli.timing.resource_use import Resources
 
 
 def swapped_bytes(resources: Resources) -> int:

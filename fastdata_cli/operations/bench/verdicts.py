@@ -76,7 +76,6 @@ def observe(
         decode_ceiling=ceilings.get("decode on all cores"),
         free_ceiling=ceilings.get("free input"),
         cores=report.environment.cores_usable,
-        gpu=bool(report.environment.gpus),
         cache=_cache(best_row, reads),
         amplification=next(
             (row.amplification for row in reads if row.order == subject.order(options.order)), None

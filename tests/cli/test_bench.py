@@ -1,0 +1,296 @@
+"""``fastdata bench`` as its users type it, and what it prints of a report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fastdata_cli.cli import bench_tables
+from fastdata_cli.cli.bench_export import to_csv, to_json, to_markdown
+from fastdata_cli.cli.bench_sections import sections
+from fastdata_cli.cli.bench_words import headline, labels, notes, number_text
+from fastdata_cli.operations.bench.compare import compare_records
+from fastdata_cli.operations.bench.report import BenchReport
+from fastdata_cli.timing.record import Record, load_record
+from tests.cli import bench_reports
+from tests.conftest import Run
+
+LONG = tuple(f"/data/{'very' * 30}/{at}-{'long' * 20}.zarr" for at in range(3))
+WIDE = ("/data/画像データセット画像データセット画像.zarr", "/data/b.lmdb")
+REPORTS = {
+    "one": bench_reports.report(bench_reports.PATHS[:1]),
+    "four": bench_reports.report(),
+    "long names": bench_reports.report(LONG),
+    "wide names": bench_reports.report(WIDE),
+    "one worker": bench_reports.report(workers=(8,), threads=(1,)),
+    "failed": bench_reports.broken_report(),
+    "empty": bench_reports.empty_report(),
+}
+
+
+def shown(report: BenchReport, width: int, before: Record | None = None) -> str:
+    console = Console(width=width, file=io.StringIO(), highlight=False)
+    changes = compare_records(report, before) if before else None
+    bench_tables.show(report, console, changes)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def record_of(report: BenchReport) -> Record:
+    return Record.from_json(to_json(report), where="here")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("name", REPORTS)
+def test_tables_fit_and_are_not_folded(name: str, width: int) -> None:
+    report = REPORTS[name]
+    text = shown(report, width)
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert max(map(cell_len, lines)) <= width
+    for section in sections(report):
+        at = lines.index(section.title)
+        rule = next(n for n in range(at, len(lines)) if "──" in lines[n])
+        table = lines[rule + 1 : lines.index("", rule)]
+        rows = sum(len(group.rows) + bool(group.name) for group in section.groups)
+        if not any(column.folds for column in section.columns):
+            assert len(table) == rows, table
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_what_matters_most_is_shown_at_any_width(width: int) -> None:
+    text = shown(REPORTS["four"], width)
+    for word in ("samples/s", "of best", "p50 ms", "p99 ms", "first batch", "0.62×", "best"):
+        assert word in text, word
+    assert ("no room for" in text) == (width == 80)
+
+
+def test_the_verdict_comes_first() -> None:
+    lines = shown(REPORTS["four"], 100).splitlines()
+    assert lines[0] == (
+        "Fastest: pixels.zarr, 2,780 samples/s in training batches with 8 workers, "
+        "limited by decoding"
+    )
+    assert lines[1].startswith("- pixels.zarr: decoding takes 68%")
+
+
+def test_a_broken_command_can_be_pasted() -> None:
+    lines = [line.strip() for line in shown(REPORTS["one"], 80).splitlines()]
+    first = next(n for n, line in enumerate(lines) if line.startswith("fastdata convert"))
+    assert lines[first].endswith("\\")
+    joined = " ".join(line.removesuffix("\\").strip() for line in lines[first : first + 2])
+    assert joined == REPORTS["one"].verdicts[0].action
+
+
+def test_order_of_the_parts() -> None:
+    text = shown(REPORTS["four"], 100)
+    titles = [section.title for section in sections(REPORTS["four"])]
+    places = [text.index(f"\n{title}\n") for title in [*titles, "Measured on", "To paste"]]
+    assert places == sorted(places)
+    assert len(titles) == 7
+
+
+def test_long_names_keep_what_tells_them_apart() -> None:
+    text = shown(REPORTS["long names"], 80)
+    assert len({word for word in text.split() if re.match(r"\d-longl.*….*\.zarr", word)}) == 3
+
+
+def test_each_kind_of_doubt_is_one_line() -> None:
+    found = notes(REPORTS["four"])
+    assert len([line for line in found if "repeats differ" in line]) == 1
+    assert any(" and 7 more: repeats differ" in line for line in found)
+    assert REPORTS["four"].notes[0] in found
+
+
+def test_what_holds_for_several_datasets_is_said_once() -> None:
+    one, two = bench_reports.PATHS[:2]
+    texts = (f"{one}: slow disk", f"{two}: slow disk", f"{one}: bad", "of nobody")
+    found = notes(replace(bench_reports.report((one, two)), notes=texts))
+    assert found[:3] == ("all: slow disk", "pixels.zarr: bad", "of nobody")
+
+
+def test_what_stands_beside_a_command_is_not_pasted() -> None:
+    verdict = replace(REPORTS["one"].verdicts[0], action="fastdata bench a  (when it is quiet)")
+    lines = shown(replace(REPORTS["one"], verdicts=(verdict,)), 80).splitlines()
+    assert [line.strip() for line in lines if "bench a" in line or "quiet" in line] == [
+        "fastdata bench a",
+        "when it is quiet",
+    ]
+
+
+def test_what_failed_and_what_arrived_wrong_stands_out() -> None:
+    text = shown(REPORTS["failed"], 80)
+    assert re.search(r"files.lmdb +failed", text)
+    assert "WRONG" in text
+
+
+def test_headlines() -> None:
+    assert headline(REPORTS["one"]).startswith("pixels.zarr, 2,780 samples/s")
+    assert headline(REPORTS["empty"]) == "Nothing was measured"
+    reads = replace(REPORTS["one"], loaders=(), verdicts=())
+    assert headline(reads).endswith("in plain reads (sequential, by batch, 4 threads)")
+
+
+def test_labels_are_what_is_below_the_shared_folder() -> None:
+    assert labels(["/a/b/c.zarr", "/a/d"]) == {"/a/b/c.zarr": "b/c.zarr", "/a/d": "d"}
+    assert labels(["/a/c.zarr", "/b/c.zarr"]) == {
+        "/a/c.zarr": "/a/c.zarr",
+        "/b/c.zarr": "/b/c.zarr",
+    }
+    assert labels(["c.zarr", "/b/c.zarr"])["c.zarr"] == "c.zarr"
+    assert labels(["data/images/"]) == {"data/images/": "images"}
+    assert labels(["/a/\x1b\udcff"]) == {"/a/\x1b\udcff": "%1B%FF"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0, "0.00"),
+        (0.123, "0.12"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (12345.6, "12,346"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_csv() -> None:
+    report = bench_reports.report(("/data/=cmd.zarr", *bench_reports.PATHS))
+    rows = list(csv.DictReader(io.StringIO(to_csv(report))))
+    kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in ("read", "loader")}
+    assert len(kinds["read"]) == len(report.reads)
+    assert float(kinds["loader"][3]["samples_per_s"]) == pytest.approx(2780, abs=1)
+    assert float(kinds["read"][0]["latency_p99_ms"]) > 0
+    assert {row["kind"] for row in rows} == {
+        "device", "read", "loader", "stage", "ceiling", "consumer",
+    }  # fmt: skip
+    formula = bench_reports.report(("=1+1",))
+    assert {row["dataset"] for row in csv.DictReader(io.StringIO(to_csv(formula)))} == {"'=1+1"}
+
+
+def test_markdown() -> None:
+    text = to_markdown(bench_reports.report(("/d/a|b<c>.zarr", "/d/x.lmdb")))
+    assert text.startswith("**Fastest: a\\|b\\<c\\>.zarr")
+    tables = [block for block in text.split("\n\n") if block.startswith("| ")]
+    assert len(tables) == 7
+    for table in tables:
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
+        assert len(widths) == 1, table
+    assert "```python\nDataLoader(" in text
+
+
+def test_json_is_the_record() -> None:
+    record = record_of(REPORTS["four"])
+    assert record.finished
+    assert len(record.cases) == len(REPORTS["four"].reads) + len(REPORTS["four"].loaders)
+    assert record.verdicts[0]["bottleneck"] == "decode"
+
+
+def slowed(report: BenchReport, times: float) -> BenchReport:
+    def slow(row: Any) -> Any:
+        repeats = tuple(replace(r, seconds=r.seconds * times) for r in row.measurement.repeats)
+        return replace(row, measurement=replace(row.measurement, repeats=repeats))
+
+    return replace(report, reads=tuple(map(slow, report.reads)))
+
+
+@pytest.fixture
+def faked(monkeypatch: pytest.MonkeyPatch, tree: Path) -> tuple[Path, list[BenchReport]]:
+    """A dataset, and the reports that measuring it gives, one after another."""
+    answers: list[BenchReport] = []
+
+    def bench(readers: Sequence[Any], options: Any, **others: Any) -> BenchReport:
+        assert [each[2] for each in readers] == ["tree"]
+        return answers.pop(0)
+
+    monkeypatch.setattr("fastdata_cli.cli.commands.bench.bench", bench)
+    return tree, answers
+
+
+def test_exports_are_alone_on_stdout(
+    run: Run, faked: tuple[Path, list[BenchReport]], tmp_path: Path
+) -> None:
+    path, answers = faked
+    answers += [REPORTS["four"]] * 4
+    assert json.loads(run("bench", path, "--json").stdout)["fastdata_bench"] == 1
+    assert run("bench", path, "--csv").stdout.startswith("kind,")
+    assert run("bench", path, "--markdown").stdout.startswith("**Fastest")
+    result = run("bench", path, "--report", tmp_path / "page.html")
+    assert "page.html" in result.stderr
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_slower_ends_with_3_only_if_it_is_seen_twice(
+    run: Run, faked: tuple[Path, list[BenchReport]], tmp_path: Path
+) -> None:
+    path, answers = faked
+    fast, slow = REPORTS["one"], slowed(REPORTS["one"], 1.3)
+    (tmp_path / "old.json").write_text(to_json(fast))
+    guard = ("bench", path, "--compare", tmp_path / "old.json", "--fail-if-slower", "5%")
+    answers += [fast]
+    assert "Against the record" in run(*guard).stdout
+    answers += [slow, fast]
+    run(*guard)
+    answers += [slow, slow]
+    result = run(*guard, code=3)
+    assert "slower: read /data/birds/pixels.zarr" in result.stderr
+    assert "TOO SLOW" in result.stdout
+    answers += [slow]
+    assert "TOO SLOW" in run(*guard[:4]).stdout
+    assert not answers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--json", "--csv"], "exclude each other"),
+        (["--fail-if-slower", "5%"], "--compare"),
+        (["--compare", "nowhere.json"], "no such file"),
+        (["--save", "nowhere/out.json"], "cannot be written"),
+        (["--report", "."], "is a folder"),
+    ],
+)
+def test_refused_before_anything_is_measured(
+    run: Run, faked: tuple[Path, list[BenchReport]], arguments: list[str], words: str
+) -> None:
+    assert words in run("bench", faked[0], *arguments, code=2).stderr
+
+
+def test_no_dataset(run: Run, tmp_path: Path) -> None:
+    assert "nothing here" in run("bench", tmp_path / "none.zarr", code=2).stderr
+
+
+def test_for_real(run: Run, tree: Path, tmp_path: Path) -> None:
+    run("convert", tree, tmp_path / "train-%06d.tar", "--shard-samples", 7)
+    saved, page = tmp_path / "run.json", tmp_path / "page.html"
+    quick = (
+        "--quick",
+        "--seconds",
+        3,
+        "--workers",
+        0,
+        "--repeats",
+        1,
+        "--no-device",
+        "--batch-size",
+        4,
+    )
+    result = run("bench", tmp_path / "train-%06d.tar", *quick, "--save", saved, "--report", page)
+    assert "samples/s in training batches" in result.stdout
+    assert "webdataset" in result.stdout
+    record = load_record(saved)
+    assert record.finished
+    assert record.cases
+    assert 'role="img"' in page.read_text()
