@@ -25,6 +25,7 @@ install: $(STAMP)
 
 # Installed anew when the requirements change, and only then.
 $(STAMP): pyproject.toml constraints.txt
+	@echo "installing into $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)

@@ -45,6 +45,8 @@ class FastdataError(Exception):
         self.message = message
         self.hint = hint
         self.facts = facts
+        if hint:
+            self.add_note(f"hint: {hint}")
 
     def __str__(self) -> str:
         return self.message

@@ -9,7 +9,11 @@ rm -rf "$out"
 mkdir "$out"
 
 run() {
-    printf '\n\033[1m$ fastdata %s\033[0m\n' "$*"
+    if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+        printf '\n\033[1m$ fastdata %s\033[0m\n' "$*"
+    else
+        printf '\n$ fastdata %s\n' "$*"
+    fi
     "$fastdata" "$@"
 }
 

@@ -107,7 +107,7 @@ def _shared(owned: list[tuple[str, OptionSpec]]) -> OptionSpec:
     choices = dict.fromkeys(word for _, spec in owned for word in spec.choices)
     whose = ", ".join(name for name, _ in owned)
     first = owned[0][1]
-    text = f"{first.text} ({whose})"
+    text = f"{first.text.split(';')[0]} ({whose})"
     return dataclasses.replace(first, default=None, text=text, choices=tuple(choices))
 
 

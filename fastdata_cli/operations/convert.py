@@ -53,6 +53,8 @@ class ConvertReport:
     notes: Mapping[str, int]
     logical_bytes: int
     stored_bytes: int
+    looked_at: int
+    """Source samples: good, bad and found bad while listing."""
     seconds: float
     resumed_samples: int
     """Samples that an interrupted run had finished already."""
@@ -190,7 +192,8 @@ class _Run:
                 hint=_first(rejects),
                 rejects=[asdict(reject) for reject in rejects[:20]],
             )
-        beyond = not plan.options.tolerates(len(rejects), samples + len(rejects))
+        looked_at = plan.total + len(plan.source.rejects)
+        beyond = not plan.options.tolerates(len(rejects), looked_at)
         beyond = beyond or DAMAGED_CONTAINER in by_reason
         counts: dict[str, Any] = {"rejects": by_reason, "notes": dict(sorted(notes.items()))}
         if beyond:
@@ -213,6 +216,7 @@ class _Run:
             stored_bytes=stored_bytes(
                 plan.format.open_reader(plan.path, plan.format.read_options())
             ).bytes,
+            looked_at=looked_at,
             seconds=self.clock.wall,
             resumed_samples=self.resumed,
             too_many_bad=beyond,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,16 @@ class ImageStatistics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What reading everything found."""
+
+    samples: int
+    compared: str
+    """``checksums``, or ``structure`` where a dataset has none."""
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class InspectReport:
     """What ``fastdata inspect`` shows; ``--json`` prints exactly these fields."""
 
@@ -75,6 +85,8 @@ class InspectReport:
     notes: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Mapping[str, Any], ...] = ()
     """What opening it found to be unusable."""
+    verified: Verification | None = None
+    """None unless everything was read."""
 
     @property
     def ratio(self) -> float | None:
@@ -99,8 +111,6 @@ class InspectReport:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the documented JSON."""
-        from dataclasses import asdict
-
         ratio = self.ratio
         return {
             "fastdata_inspect": INSPECT_VERSION,
@@ -109,8 +119,14 @@ class InspectReport:
         }
 
 
-def inspect(reader: Reader, format_name: str) -> InspectReport:
-    """Describe a dataset from its metadata and at most 512 image headers."""
+def inspect(reader: Reader, format_name: str, *, verify: bool = False) -> InspectReport:
+    """Describe a dataset from its metadata and at most 512 image headers.
+
+    Args:
+        reader: the dataset.
+        format_name: of its format.
+        verify: read everything as well, and compare.
+    """
     images = None
     if reader.schema.payload is Payload.ENCODED and len(reader):
         images = _statistics(reader)
@@ -144,6 +160,7 @@ def inspect(reader: Reader, format_name: str) -> InspectReport:
             ),
             *(_absence(reader, file) for file in stored.absent),
         ),
+        verified=_verified(reader) if verify else None,
     )
 
 
@@ -182,9 +199,13 @@ def image_file(sample: Sample, payload: Payload) -> bytes:
     return encode_png(sample.image)
 
 
-def findings_of(reader: Reader) -> list[Finding]:
-    """Read everything and return what does not match its checksum or structure."""
-    return list(reader.verify())
+def _verified(reader: Reader) -> Verification:
+    findings = (replace(found, key=to_text(found.key)) for found in reader.verify())
+    return Verification(
+        samples=len(reader),
+        compared="structure" if reader.manifest is None else "checksums",
+        findings=tuple(findings),
+    )
 
 
 def _absence(reader: Reader, file: Path) -> Mapping[str, Any]:

@@ -23,6 +23,8 @@ class Good:
 
     sample: Sample
     notes: tuple[str, ...] = ()
+    stands_for: Reject | None = None
+    """The bad sample in whose place this one is stored."""
 
 
 Outcome = Good | Reject
@@ -58,6 +60,8 @@ class Packer:
             if isinstance(outcome, Good):
                 if self._keys and not self._fits(outcome.sample):
                     yield self._close()
+                if outcome.stands_for is not None:
+                    self.trailing.append(outcome.stands_for)
                 self._add(outcome)
             else:
                 self.trailing.append(outcome)

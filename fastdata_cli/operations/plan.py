@@ -20,6 +20,7 @@ from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
 from fastdata_cli.operations.source import Source
+from fastdata_cli.operations.transform import reencodes
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload, Schema
 
@@ -41,6 +42,16 @@ class Plan:
     """How many source samples will be looked at."""
 
     @property
+    def reencoded(self) -> str | None:
+        """Type of the image files that this run makes itself; None for pixels and kept files."""
+        if self.schema.payload is Payload.PIXELS:
+            return None
+        made_from_pixels = self.source.reader.schema.payload is Payload.PIXELS
+        if made_from_pixels and self.options.quality is None and self.options.max_side is None:
+            return "png"
+        return "jpeg" if made_from_pixels or reencodes(self.options) else None
+
+    @property
     def fingerprint(self) -> str:
         """What the output's bytes depend on: only an equal run may be continued."""
         settled = {
@@ -56,6 +67,7 @@ class Plan:
     def manifest(self, counts: Mapping[str, Any] | None = None) -> Manifest:
         """Return the manifest of the dataset, with what is known so far."""
         options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
+        options["reencoded"] = self.reencoded
         return Manifest(
             format=self.format.name,
             schema=self.schema,
@@ -92,6 +104,13 @@ def make_plan(
         )
     payload = _payload(options, row, source.reader.schema)
     _check_options(options, payload)
+    if options.payload is None and payload is not row.payloads[0] and reencodes(options):
+        listener.notice("JPEG files are stored, not pixels, as --max-side and --quality ask for")
+    if source.format in ("tree", "list") and (source.reader.labels() < 0).all():
+        listener.notice(
+            "no labels: they come from the first folder below the root "
+            "(choose with --root), or from --labels"
+        )
     settled, schema = _schema(source.reader, options, payload, listener)
     total = min(len(source.reader), options.limit or len(source.reader))
     return Plan(

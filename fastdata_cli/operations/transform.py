@@ -52,7 +52,8 @@ class Transform:
         if self.fill is None:
             return reject
         grey = np.full(self.fill, FILL_GREY, np.uint8)
-        return Good(Sample(reject.key, grey, label, {"filled": reject.reason}), ("filled",))
+        filled = Sample(reject.key, grey, label, {"filled": reject.reason})
+        return Good(filled, ("filled",), stands_for=reject)
 
 
 def change_for(options: ConvertOptions, source: Schema, target: Schema) -> Change:

@@ -34,6 +34,10 @@ def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
     separator = b"\0" if nul else b"\n"
     rest = b""
     while chunk := stream.read(_READ_BYTES):
+        if nul and not rest and b"\0" not in chunk and b"\n" in chunk:
+            raise UsageError(
+                "the list has lines, and no NUL ends a path in it", hint="leave out -0"
+            )
         *lines, rest = (rest + chunk).split(separator)
         yield from _paths(lines, nul)
     yield from _paths([rest], nul)

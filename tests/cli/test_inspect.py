@@ -58,13 +58,14 @@ def test_a_tree_is_inspected_as_it_is(run: Run, tree: Path) -> None:
 def test_lost_files_are_told_without_reading(
     run: Run, tree: Path, tmp_path: Path, name: str, lost: str
 ) -> None:
-    options = {"out": ["--to", "tree"], "out.zarr": ["--chunk", 4]}
-    run("convert", tree, tmp_path / name, *options.get(name, ["--chunk", 3, "--zarr-format", 2]))
+    options: dict[str, list[object]] = {"out": ["--to", "tree"], "out.zarr": ["--chunk", 4]}
+    chosen: list[object] = options.get(name, ["--chunk", 3, "--zarr-format", 2])
+    run("convert", tree, tmp_path / name, *chosen)
     (tmp_path / name / lost).unlink()
     result = run("inspect", tmp_path / name, "--json", code=1)
     assert [each["key"] for each in json.loads(result.stdout)["problems"]] == [lost]
     assert lost in result.stderr
-    assert "missing" in run("inspect", tmp_path / name, "--verify", code=3).stderr
+    assert "missing" in run("inspect", tmp_path / name, "--verify", code=3).stdout
 
 
 def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_path: Path) -> None:
@@ -103,7 +104,10 @@ def test_verify(run: Run, packed: Path) -> None:
     data[data.index(jpeg(40, 48, 3)) + 200] ^= 1
     packed.write_bytes(data)
     result = run("inspect", packed, "--verify", code=3)
-    assert "class0/0003.jpg" in result.stderr
+    assert "class0/0003.jpg" in result.stdout
+    assert "1 findings in 20 samples" in result.stderr
+    found = json.loads(run("inspect", packed, "--verify", "--json", code=3).stdout)["verified"]
+    assert [each["key"] for each in found["findings"]] == ["class0/0003.jpg"]
 
 
 def test_not_a_dataset(run: Run, tmp_path: Path) -> None:

@@ -55,17 +55,21 @@ def test_unknown_verb_and_no_arguments() -> None:
     assert "convert" in fastdata().stdout
 
 
-def test_names_print_under_any_locale(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["o", "o.lmdb", "o.raw", "o.zarr", "o.h5", "o.tar", "ö-%02d.tar"])
+def test_names_survive_and_print_under_any_locale(tmp_path: Path, name: str) -> None:
     source = make_tree(tmp_path / "images", 3)
     (source / "Ä").mkdir()
+    (source / "class0" / "0000.jpg").rename(source / "Ä" / "雪.jpg")
     with open(os.fsencode(source) + b"/\xc3\x84/\xff.jpg", "wb"):
         pass
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     environment |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = fastdata("convert", source, tmp_path / "out.lmdb", env=environment)
+    options = ["--size", 8] if name != "o" else ["--to", "tree"]
+    done = fastdata("convert", source, tmp_path / name, *options, env=environment)
     assert done.returncode == 0, done.stderr
     assert "%FF.jpg" in done.stderr
-    assert fastdata("inspect", source, env=environment).returncode == 0
+    assert list(open_reader(tmp_path / name).keys())[-1] == "Ä/雪.jpg"
+    assert "\\u96ea.jpg" in fastdata("inspect", tmp_path / name, env=environment).stdout
 
 
 def test_interrupted_while_loading() -> None:

@@ -212,3 +212,27 @@ def test_kept_jpegs_are_decoded_where_their_structure_leaves_doubt(tmp_path: Pat
         "stray.jpg",
         "trailer.jpg",
     ]
+
+
+def test_files_that_are_made_anew_get_a_name_that_fits(tree: Path, tmp_path: Path) -> None:
+    (tree / "class0" / "0000.jpg").rename(tree / "class0" / "0000.png")
+    convert(plan_for(tree, tmp_path / "same", to="tree"))
+    assert (tmp_path / "same" / "class0" / "0000.png").exists()
+    convert(plan_for(tree, tmp_path / "small", to="tree", max_side=20))
+    assert (tmp_path / "small" / "class0" / "0000.jpg").exists()
+    assert registry.open_reader(tmp_path / "small").keys()[0] == "class0/0000.png"
+
+
+def test_filled_samples_are_listed_and_count(tree: Path, tmp_path: Path) -> None:
+    (tree / "class0" / "0003.jpg").write_bytes(b"")
+    report = convert(plan_for(tree, tmp_path / "o.raw", on_bad="fill", max_bad="0"))
+    assert report.samples == 20
+    assert report.rejects == {"empty": 1}
+    assert report.too_many_bad
+    assert (tmp_path / "o.raw.rejects.jsonl").exists()
+
+
+def test_missing_labels_are_said(tree: Path, tmp_path: Path) -> None:
+    said = Notices()
+    plan_for(tree / "class0", tmp_path / "o.lmdb", said)
+    assert "no labels" in said.lines[0]

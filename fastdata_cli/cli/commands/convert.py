@@ -82,7 +82,8 @@ def _convert(
             listener.notice(f"keys are relative to {opened.root}")
         for remark in opened.remarks:
             listener.notice(f"source: {remark}")
-        check_destination(path, row, overwrite=overwrite, source=opened.folder)
+        if not dry_run:
+            check_destination(path, row, overwrite=overwrite, source=opened.folder)
         plan = make_plan(opened, path, row, options, write, listener)
         if dry_run:
             _show_estimate(estimate(plan, jobs=jobs))
@@ -132,8 +133,7 @@ def _run(plan: Plan, jobs: int | None, overwrite: bool, listener: Talk) -> Conve
 def _what_is_wrong(report: ConvertReport) -> str:
     if DAMAGED_CONTAINER in report.rejects:
         return "the source is damaged and ends before its time"
-    looked_at = report.bad + report.samples
-    return f"{report.bad:,} of {looked_at:,} samples are bad: more than --max-bad allows"
+    return f"{report.bad:,} of {report.looked_at:,} samples are bad: more than --max-bad allows"
 
 
 def _show(report: ConvertReport, timings: bool) -> None:

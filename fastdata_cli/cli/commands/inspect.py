@@ -18,12 +18,13 @@ from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, U
 from fastdata_cli.keys import to_text
 from fastdata_cli.operations.inspect import (
     InspectReport,
+    Verification,
     find_sample,
-    findings_of,
     image_file,
     inspect,
 )
 from fastdata_cli.operations.preview import contact_sheet
+from fastdata_cli.sample import Payload
 
 _READ = flags.format_parameters(registry.all_formats(), "read_options", panel="Reading")
 
@@ -61,13 +62,13 @@ def _inspect(
     if preview is not None:
         _draw(reader, preview)
         return
-    report = inspect(reader, row.name)
+    report = inspect(reader, row.name, verify=verify)
     if as_json:
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
         _show(report)
-    if verify:
-        _verify(reader)
+    if report.verified is not None:
+        _conclude(report.verified)
     if report.damage is not None:
         raise DamagedDatasetError(f"{report.path} is damaged: {report.damage}")
 
@@ -75,6 +76,8 @@ def _inspect(
 def _take_out(reader: Reader, which: str, output: str | None) -> None:
     if output is None:
         raise UsageError("--sample needs a place to go", hint="add -o FILE, or -o - for stdout")
+    if reader.schema.payload is Payload.PIXELS:
+        _only_png(output, "the sample is pixels")
     found = find_sample(reader, which)
     _write(output, image_file(found, reader.schema.payload))
     say(f"{to_text(found.key)}, label {found.label} → {output}")
@@ -83,8 +86,14 @@ def _take_out(reader: Reader, which: str, output: str | None) -> None:
 def _draw(reader: Reader, path: Path) -> None:
     from fastdata_cli.imaging.encode import encode_png
 
+    _only_png(str(path), "a contact sheet is drawn")
     _write(str(path), encode_png(contact_sheet(reader)))
     say(f"contact sheet → {path}")
+
+
+def _only_png(output: str, why: str) -> None:
+    if output != "-" and Path(output).suffix.lower() != ".png":
+        raise UsageError(f"{output}: {why}, and stored as PNG", hint="let the name end in .png")
 
 
 def _write(output: str, content: bytes) -> None:
@@ -95,17 +104,6 @@ def _write(output: str, content: bytes) -> None:
         Path(output).write_bytes(content)
     except OSError as problem:
         raise StorageError(f"cannot write {output}: {problem.strerror}") from problem
-
-
-def _verify(reader: Reader) -> None:
-    findings = findings_of(reader)
-    for found in findings:
-        where = f"sample {found.index} {to_text(found.key)}" if found.index >= 0 else found.key
-        say(f"{where}: {found.kind} {found.detail}".rstrip(), style="red")
-    if findings:
-        raise typer.Exit(EXIT_FOUND)
-    compared = "match their checksums" if reader.manifest else "are whole; there are no checksums"
-    say(f"verified: {len(reader):,} samples {compared}", style="green")
 
 
 def _show(report: InspectReport) -> None:
@@ -136,6 +134,21 @@ def _show(report: InspectReport) -> None:
     _show_histograms(console, report)
     if report.problems:
         _show_problems(console, report)
+    if report.verified is not None and report.verified.findings:
+        shown = [
+            (found.key or "the dataset", f"{found.kind} {found.detail}".strip())
+            for found in report.verified.findings
+        ]
+        console.print(tables.facts_table(f"Findings: {len(shown):,}", shown))
+
+
+def _conclude(verified: Verification) -> None:
+    """Say on stderr how it went; findings are exit 3."""
+    if verified.findings:
+        say(f"{len(verified.findings):,} findings in {verified.samples:,} samples", style="red")
+        raise typer.Exit(EXIT_FOUND)
+    whole = {"checksums": "match their checksums", "structure": "are whole; there are no checksums"}
+    say(f"verified: {verified.samples:,} samples {whole[verified.compared]}", style="green")
 
 
 def _show_histograms(console: Console, report: InspectReport) -> None:

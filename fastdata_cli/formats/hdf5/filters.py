@@ -37,16 +37,20 @@ class Hdf5WriteOptions(Options):
     """How the images are cut and compressed."""
 
     chunk: int | None = option(
-        None, "samples per chunk, default 1; encoded: samples per part", minimum=1
+        None, "samples a chunk; default 1; encoded: samples per part", minimum=1
     )
     codec: str | None = option(
-        None, "compression of the images", choices=("none", "gzip", "lzf", "lz4", "zstd")
+        None,
+        "compression of the images; default none",
+        choices=("none", "gzip", "lzf", "lz4", "zstd"),
     )
     level: int | None = option(
-        None, "level of gzip (0 to 9, default 4) or zstd (1 to 22, default 3)"
+        None, "level of the codec; gzip 0 to 9, default 4; zstd 1 to 22, default 3"
     )
     shuffle: str | None = option(
-        None, "reordering before compression", choices=("none", "byte", "bit")
+        None,
+        "rearrange bytes or bits before the codec; default none",
+        choices=("none", "byte", "bit"),
     )
 
     def __post_init__(self) -> None:

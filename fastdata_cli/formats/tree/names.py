@@ -8,7 +8,6 @@ from itertools import count
 import xxhash
 
 from fastdata_cli.keys import to_bytes
-from fastdata_cli.sample import Payload
 from fastdata_cli.storage.listing_names import is_image_name
 
 _COMPONENT_BYTES = 255
@@ -16,21 +15,26 @@ _COMPONENT_BYTES = 255
 _PATH_BYTES = 2048
 # Removing a tree recurses, in the standard library and in other tools.
 _DEPTH = 256
+_SUFFIXES = {"png": (b".png",), "jpeg": (b".jpg", b".jpeg", b".jpe", b".jfif")}
 _STAND_INS = {b"": b"%2F", b".": b"%2E", b"..": b"%2E%2E"}
 
 
-def file_names(key: str, payload: Payload, position: int) -> Iterator[bytes]:
+def file_names(key: str, kind: str | None, position: int) -> Iterator[bytes]:
     """Yield names for a sample, the best first; a writer takes the first that is free.
 
     Args:
         key: the sample's key.
-        payload: encoded images keep the key; pixels are PNG and named so.
+        kind: ``png`` or ``jpeg`` for files that fastdata made, which are named so; None for files
+            that are kept as they are, which keep the key.
         position: the sample's in the dataset; no other sample has it.
     """
     plain = _safe(to_bytes(key))
-    yield _as_png(plain) if payload is Payload.PIXELS else plain
-    if payload is Payload.PIXELS:
-        plain = _safe(plain + b".png")
+    if kind is None:
+        yield plain
+    else:
+        suffixes = _SUFFIXES[kind]
+        yield plain if plain.lower().endswith(suffixes) else _renamed(plain, suffixes[0])
+        plain = _safe(plain + suffixes[0])
         yield plain
     stem, suffix = _split(plain)
     for again in count():
@@ -40,14 +44,14 @@ def file_names(key: str, payload: Payload, position: int) -> Iterator[bytes]:
         yield _safe(name.replace(b"/", b"%2F"))
 
 
-def default_name(key: str, payload: Payload) -> bytes:
+def default_name(key: str, kind: str | None) -> bytes:
     """Return the name that a key has when nothing else has taken it."""
-    return next(file_names(key, payload, 0))
+    return next(file_names(key, kind, 0))
 
 
-def _as_png(name: bytes) -> bytes:
-    stem, suffix = _split(name)
-    return _safe(stem + b".png" if is_image_name(suffix) else name + b".png")
+def _renamed(name: bytes, suffix: bytes) -> bytes:
+    stem, old = _split(name)
+    return _safe((stem if is_image_name(old) else name) + suffix)
 
 
 def _split(name: bytes) -> tuple[bytes, bytes]:

@@ -97,7 +97,7 @@ class TreeWriter(StagedWriter):
 
     def _place(self, key: str, position: int, image: NDArray[np.uint8]) -> tuple[bytes, bool]:
         """Write a file under the first name that is free; return it, and whether it is the best."""
-        names = enumerate(file_names(key, self.schema.payload, position))
+        names = enumerate(file_names(key, self._kind(), position))
         return next((name, rank == 0) for rank, name in names if self._written(name, image))
 
     def _written(self, name: bytes, image: NDArray[np.uint8]) -> bool:
@@ -137,12 +137,19 @@ class TreeWriter(StagedWriter):
 
         return KeyTable.from_keys(each())
 
+    def _kind(self) -> str | None:
+        """Return the type of the files that fastdata made; None for files kept as they are."""
+        if self.schema.payload is Payload.PIXELS:
+            return "png"
+        kind = self.target.manifest.options.get("reencoded")
+        return None if kind is None else str(kind)
+
     def _part_names(self, keys: Iterable[str], receipt: Receipt) -> list[bytes]:
         others = receipt.facts["names"]
         return [
             to_bytes(from_text(others[str(row)]))
             if str(row) in others
-            else default_name(key, self.schema.payload)
+            else default_name(key, self._kind())
             for row, key in enumerate(keys)
         ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from collections import Counter
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from fastdata_cli.formats.webdataset.names import split_field
 from fastdata_cli.formats.webdataset.walk import Bytes, Damage, Kind, Member, Walk
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_bytes
 from fastdata_cli.sample import Reject
 
 _RESERVED = re.compile(r"__[^/]*__(?:/|$)")
@@ -90,11 +90,11 @@ class _Collector:
         self._append(name, member)
 
     def _append(self, name: str, member: Member) -> None:
-        self.names += os.fsencode(name)
+        self.names += to_bytes(name)
         self.offsets.append(len(self.names))
         self.begins.append(member.begin)
         self.sizes.append(member.size)
-        self.stems.append(xxhash.xxh3_64_intdigest(os.fsencode(split_field(name)[0])))
+        self.stems.append(xxhash.xxh3_64_intdigest(to_bytes(split_field(name)[0])))
 
     def _target(self, name: str) -> Member | None:
         # Links are rare: only a tar that has any pays for a table of all names.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from fastdata_cli.imaging.sniff import sniff
-from fastdata_cli.keys import to_text
+from fastdata_cli.keys import to_bytes, to_text
 
 PIXEL_FIELD = "npy"
 """The field of decoded pixels."""
@@ -112,7 +111,7 @@ class StemRegister:
 
 
 def _hash(stem: str) -> int:
-    return xxhash.xxh3_64_intdigest(os.fsencode(stem))
+    return xxhash.xxh3_64_intdigest(to_bytes(stem))
 
 
 def _hashes(stems: Iterable[str]) -> NDArray[np.uint64]:

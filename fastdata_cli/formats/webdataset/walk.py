@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from mmap import mmap
+
+from fastdata_cli.keys import from_bytes
 
 BLOCK = 512
 
@@ -227,4 +228,4 @@ def _number(digits: bytes) -> int:
 
 
 def _text(raw: bytes) -> str:
-    return os.fsdecode(raw.split(b"\0", 1)[0])
+    return from_bytes(raw.split(b"\0", 1)[0])

@@ -47,10 +47,10 @@ _PLACE_BYTES = 8
 class WebDatasetWriteOptions(Options):
     """How tars are cut into shards."""
 
-    shard_samples: int | None = option(None, "samples in a shard, for a %06d pattern", minimum=1)
+    shard_samples: int | None = option(None, "samples in a shard; for a %06d pattern", minimum=1)
     shard_size: int | None = option(
         None,
-        "bytes in a shard, for a %06d pattern; 256 MiB unless samples are given",
+        "bytes in a shard; for a %06d pattern; 256 MiB unless samples are given",
         minimum=1,
         unit="bytes",
     )

@@ -49,18 +49,18 @@ class ZarrWriteOptions(Options):
 
     chunk: int | None = option(
         None,
-        "samples a chunk; for encoded images, samples that begin on a chunk boundary together",
+        "samples a chunk; default 1; encoded: samples that begin on a chunk boundary together",
         minimum=1,
     )
     shard_samples: int | None = option(
-        None, "samples a shard, a multiple of the chunk (Zarr 3, pixels)", minimum=1
+        None, "samples in a shard; a multiple of the chunk; Zarr 3 and pixels only", minimum=1
     )
     codec: str | None = option(
         None,
-        "Blosc codec; default lz4 for pixels, none for encoded images",
+        "compression of the images; Blosc; default lz4 for pixels, none for encoded images",
         choices=(NO_CODEC, *_LEVELS),
     )
-    level: int | None = option(None, "level of the codec, 0 to 9; default by codec", minimum=0)
+    level: int | None = option(None, "level of the codec; 0 to 9; default by codec", minimum=0)
     shuffle: str | None = option(
         None, "rearrange bytes or bits before the codec; default none", choices=SHUFFLES
     )

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fastdata_cli.errors import FastdataError
 from fastdata_cli.loading.loader import LoaderOptions, loader_line
 from fastdata_cli.operations.bench.arrivals import Arrivals, PlainRead
 from fastdata_cli.operations.bench.cachecontrol import CacheControl
@@ -29,7 +30,7 @@ from fastdata_cli.operations.bench.stream import (
 from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.timing.doubts import MIN_REPEAT_S
 from fastdata_cli.timing.measure import Case, Work, measure
-from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.measurement import Failure, Measurement
 from fastdata_cli.timing.resource_use import Resources
 from fastdata_cli.timing.resources import ResourceWatch
 
@@ -184,6 +185,8 @@ class LoaderCase:
             samples, size = samples + count, size + length
             if end >= stop_at and (len(waits) % turns == 0 or end >= stop_at + self.run_s):
                 break
+        if not samples:
+            self._subject.check_unchanged()
         return Work(samples=samples, bytes=size, latencies_s=np.array(waits))
 
     def settle(self, so_far: Measurement) -> None:
@@ -208,7 +211,14 @@ class LoaderCase:
         measurement = self.measurement or Measurement(name=self.name)
         resources = self.resources
         rates = measurement.seconds_per_sample
-        each_once, same_bytes = self._judge()
+        each_once = same_bytes = None
+        try:
+            each_once, same_bytes = self._judge()
+        except FastdataError as problem:
+            failure = Failure(
+                kind=type(problem).__name__, message=problem.message, hint=problem.hint
+            )
+            measurement = replace(measurement, failure=measurement.failure or failure)
         return LoaderRow(
             dataset=self._subject.name,
             workers=self._options.workers,

@@ -84,7 +84,9 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
     row = loaded.row
     if loaded.resources is not None:
         found.resources[row.dataset, row.workers] = loaded.resources
-        found.notes += troubles(row.dataset, row.measurement, loaded.resources)
+        found.notes += troubles(
+            f"{row.dataset}, {row.workers} worker(s)", row.measurement, loaded.resources
+        )
     if row.each_once is False:
         found.notes.append(f"{row.dataset}: not every sample came once, {row.workers} workers")
     if row.same_bytes is False:

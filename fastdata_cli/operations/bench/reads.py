@@ -62,6 +62,7 @@ def measure_reads(
         repeats=options.repeats,
         warmup=warmup,
         budget_s=seconds,
+        min_repeat_s=MIN_REPEAT_S,
         on_result=settle,
     )
     return tuple(case.row(result) for case, result in zip(cases, results, strict=True))

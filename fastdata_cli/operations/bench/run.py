@@ -130,6 +130,7 @@ class _Run:
             run.report = replace(run.report, host_to_device=f"not measured: {missing}")
         if options.no_device:
             run.notes["the device was not measured: left out by --no-device"] = None
+        run.notes.update(dict.fromkeys(blind_spots(each.reader.path for each in run.subjects)))
         for subject in run.subjects:
             run._note_facts(subject)
         run._update(datasets=tuple(subject.facts for subject in run.subjects))
@@ -203,7 +204,7 @@ class _Run:
         for subject in self.alive:
             used = {n: each for (name, n), each in self.resources.items() if name == subject.name}
             verdicts.append(verdict_on(subject, self.options, self.report, used))
-        if not self.alive and not self.report.reads:
+        if not self.alive and not any(row.samples_per_s for row in self.report.reads):
             raise self._first_failure()
         self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
         self.recorder.report(self.report, finished=True)
@@ -267,8 +268,6 @@ class _Run:
             subject.failure = FastdataError(failure.message, hint=failure.hint)
 
     def _note_facts(self, subject: Subject) -> None:
-        for text in blind_spots([subject.reader.path]):
-            self.notes[f"{subject.name}: {text}"] = None
         if not subject.facts.random_access:
             text = "read in stored order only: any other would begin from the front each time"
             self.notes[f"{subject.name}: {text}"] = None

@@ -1,0 +1,163 @@
+"""The DataLoader's rows: what arrives is what a plain read gives, and it is noticed if not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.operations.bench.consumer import measure_consumer
+from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options, measure_loaders
+from fastdata_cli.operations.bench.stream import SkippingDataset, Stream
+from fastdata_cli.operations.bench.subject import Subject
+from tests.loading.datasets import KINDS, write
+from tests.operations.bench.readers import (
+    SHAPE,
+    PartlyBadReader,
+    SlowReader,
+    quick,
+    subject_of,
+    subject_over,
+    write_raw,
+)
+
+
+class Repeating(SkippingDataset):
+    """Delivers the first sample of a batch in place of all."""
+
+    def __getitems__(self, indices: Any) -> Sequence[tuple[Any, ...]]:
+        return super().__getitems__(np.full(len(indices), indices[0]))
+
+
+class Losing(SkippingDataset):
+    """Never delivers sample 5."""
+
+    def __getitems__(self, indices: Any) -> Sequence[tuple[Any, ...]]:
+        return super().__getitems__(np.setdiff1d(np.asarray(indices), [5]))
+
+
+class Altering(SkippingDataset):
+    """Delivers other pixels than are stored."""
+
+    def __getitems__(self, indices: Any) -> Sequence[tuple[Any, ...]]:
+        batch: Any = super().__getitems__(indices)
+        batch.images[0, 0] += 1
+        return batch  # type: ignore[no-any-return]
+
+
+def checked(subject: Subject, kind: type[SkippingDataset]) -> LoaderCase:
+    case = LoaderCase(subject, loader_options(subject, quick(), 0), "as-is")
+    case.dataset = kind(subject.reader, size=subject.size, with_index=True)
+    case.check_s = 10.0
+    case.prepare()
+    case.stop()
+    return case
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_sample_once_and_the_bytes_of_a_plain_read(tmp_path: Path, name: str) -> None:
+    subject = subject_of(write(tmp_path, name))
+    (loaded,) = measure_loaders([subject], quick(), 1.0, lambda measurement: None)
+    row = loaded.row
+    assert row.measurement.failure is None
+    assert (row.each_once, row.same_bytes) == (True, True)
+    assert row.samples_per_s
+    assert row.first_batch_s
+    assert row.line.startswith("DataLoader(")
+
+
+def test_workers_are_watched_and_ended(tmp_path: Path) -> None:
+    from fastdata_cli.timing.process_tree import ProcessTree
+
+    subject = subject_of(write_raw(tmp_path / "a.raw"))
+    (loaded,) = measure_loaders([subject], quick(workers="2"), 2.0, lambda measurement: None)
+    assert (loaded.row.each_once, loaded.row.same_bytes) == (True, True)
+    assert loaded.resources is not None
+    assert loaded.resources.processes_peak >= 3
+    assert loaded.row.memory_bytes
+    assert loaded.row.cpu_share
+    assert len(ProcessTree().pids()) == 1
+
+
+@pytest.mark.parametrize("kind", [Repeating, Losing])
+def test_a_loader_that_repeats_or_loses_samples_is_noticed(
+    tmp_path: Path, kind: type[SkippingDataset]
+) -> None:
+    case = checked(subject_of(write_raw(tmp_path / "a.raw", 64)), kind)
+    assert case.row().each_once is False
+
+
+def test_a_loader_that_alters_pixels_is_noticed(tmp_path: Path) -> None:
+    row = checked(subject_of(write_raw(tmp_path / "a.raw", 64)), Altering).row()
+    assert row.each_once is True
+    assert row.same_bytes is False
+
+
+def test_an_epoch_that_was_not_seen_to_its_end_proves_nothing(tmp_path: Path) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw"))
+    case = LoaderCase(subject, loader_options(subject, quick(), 0), "as-is")
+    case.check_s = 1e-9
+    case.prepare()
+    case.stop()
+    assert case.row().each_once is None
+    assert case.row().same_bytes is True
+
+
+def test_bad_samples_are_left_out_of_batches() -> None:
+    subject = subject_over(PartlyBadReader(40, SHAPE))
+    (loaded,) = measure_loaders([subject], quick(), 1.0, lambda measurement: None)
+    assert loaded.row.each_once is True
+    assert sorted(subject.bad) == [3, 11]
+
+
+def test_the_rate_is_that_of_the_reader() -> None:
+    reader = SlowReader(100, SHAPE)
+    (loaded,) = measure_loaders([subject_over(reader)], quick(), 1.0, lambda measurement: None)
+    latency = loaded.row.measurement.latency_s["p50"]
+    assert latency == pytest.approx(np.median(reader.took_s), rel=0.2)  # a batch is made around it
+
+
+def test_a_cold_epoch_ends_with_its_data(tmp_path: Path) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw"))
+    options = quick(cache="cold")
+    (loaded,) = measure_loaders([subject], options, 1.0, lambda measurement: None)
+    runs = loaded.row.measurement.repeats
+    assert all(repeat.samples == 200 * repeat.runs for repeat in runs)
+    assert loaded.row.each_once is True
+
+
+def test_a_dataset_that_vanishes_under_the_workers_is_an_error_in_words(tree: Path) -> None:
+    subject = subject_of(tree)
+    case = LoaderCase(subject, loader_options(subject, quick(), 0), "as-is")
+    case.check_s = 10.0
+    case.prepare()
+    shutil.rmtree(tree)
+    with pytest.raises(DamagedDatasetError, match="vanished while it was measured"):
+        case.run()
+    case.stop()
+    assert case.row().measurement.failure is not None
+
+
+def test_a_stream_goes_on_over_epochs_and_each_is_whole(tmp_path: Path) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw", 50))
+    dataset = SkippingDataset(subject.reader, with_index=True)
+    stream = Stream(dataset, loader_options(subject, quick(), 0), epochs=2)
+    stream.start()
+    sizes = []
+    while (batch := stream.take()) is not None:
+        sizes.append(len(batch[-1]))
+    assert sizes == [16, 16, 16, 2] * 2
+
+
+def test_a_consumer_that_is_slow_is_busy_and_a_fast_one_waits() -> None:
+    subject = subject_over(SlowReader(100, SHAPE))
+    idle = measure_consumer(subject, quick(step_ms=5.0), 0, 0.5)
+    assert 0.3 < idle.utilisation < 0.7
+    busy = measure_consumer(subject, quick(step_ms=100.0), 0, 0.5)
+    assert busy.utilisation > 0.9
+    assert busy.steps >= 3
