@@ -156,6 +156,13 @@ class Reader(Protocol):
         """
         ...
 
+    def check_table(self) -> Finding | None:
+        """Compare keys, labels and metadata with what was written; None where all is well.
+
+        Datasets that others made have nothing to compare with.
+        """
+        ...
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span and yield what does not match its checksums or structure."""
         ...
@@ -169,6 +176,11 @@ class Writer(Protocol):
     """Writes one dataset. Nothing is visible at the destination before ``publish``."""
 
     limits: PartLimits
+
+    @property
+    def started(self) -> float:
+        """When the run began, or the one that ``begin`` continues: seconds since the epoch."""
+        ...
 
     def begin(self, fingerprint: str) -> Sequence[Receipt]:
         """Take the staging place and return the finished parts of an interrupted equal run.

@@ -33,13 +33,17 @@ class Manifest:
     """``rejects`` by reason, ``notes`` by kind, ``too_many_bad`` where that limit was passed."""
     layout: Mapping[str, Any] = field(default_factory=dict)
     """What the format needs to know of its own layout (chunk, codec, shard …)."""
+    table: str = ""
+    """xxh3-128 over keys, labels and metadata; empty in manifests that are older than it."""
     tool: str = ""
     """Name and version of the writer."""
 
-    def finished(self, num_samples: int, max_image_bytes: int | None = None) -> Manifest:
-        """Return the manifest with the final numbers filled in."""
+    def finished(
+        self, num_samples: int, max_image_bytes: int | None = None, table: str = ""
+    ) -> Manifest:
+        """Return the manifest with the final numbers, and the digest of its table, filled in."""
         schema = replace(self.schema, num_samples=num_samples, max_image_bytes=max_image_bytes)
-        return replace(self, schema=schema)
+        return replace(self, schema=schema, table=table or self.table)
 
     def to_json(self) -> str:
         """Return the JSON text, the same for equal manifests."""

@@ -12,6 +12,7 @@ import typer
 
 from fastdata_cli.contract import Format
 from fastdata_cli.errors import UsageError
+from fastdata_cli.keys import printable
 from fastdata_cli.operations.settings import parse_bytes
 from fastdata_cli.options import Options, OptionSpec, flag
 
@@ -89,7 +90,7 @@ def load_config(context: typer.Context, path: Path | None) -> Path | None:
         loaded = yaml.safe_load(path.read_text()) or {}
     except OSError as problem:
         raise typer.BadParameter(f"{path}: {problem.strerror}") from problem
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
         raise typer.BadParameter(f"{path}: not YAML ({problem})") from problem
     if not isinstance(loaded, dict):
         raise typer.BadParameter(f"{path}: expected lines such as 'size: 224'")
@@ -97,7 +98,9 @@ def load_config(context: typer.Context, path: Path | None) -> Path | None:
     known = {parameter.name for parameter in context.command.params}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise typer.BadParameter(f"{path}: {flag(unknown[0])} is no flag of this command")
+        raise typer.BadParameter(
+            f"{path}: {printable(flag(unknown[0]))} is no flag of this command"
+        )
     context.default_map = {**(context.default_map or {}), **values}
     return path
 

@@ -21,6 +21,9 @@ _DEBUG = "FASTDATA_DEBUG"
 
 def prepare_streams() -> None:
     """Make printing safe for any name under any locale: what cannot be printed is escaped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the whole process
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

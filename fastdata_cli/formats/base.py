@@ -25,6 +25,8 @@ from fastdata_cli.storage.table import SampleTable, checksum
 
 H = TypeVar("H")
 
+TABLE_CHANGED = Finding(-1, "", "corrupt", "keys, labels or metadata are not what was written")
+
 # A scan reads blocks of about this many bytes: long enough to be sequential, short enough to hold.
 _SCAN_BYTES = 8 << 20
 
@@ -155,8 +157,18 @@ class IndexedReader(ABC, Generic[H]):
         """Yield the path itself, or every file below it."""
         return files_below(self.path)
 
+    def check_table(self) -> Finding | None:
+        """Compare keys, labels and metadata with the digest in the manifest."""
+        wanted = self.manifest.table if self.manifest is not None else ""
+        if not wanted or self._table.get().digest() == wanted:
+            return None
+        return TABLE_CHANGED
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span and compare; encoded images without checksums are judged by structure."""
+        changed = self.check_table() if span is None else None
+        if changed is not None:
+            yield changed
         where = range(len(self)) if span is None else span
         by_structure = self.schema.payload is Payload.ENCODED and not self._has_checksums()
         for index, found in zip(where, self.scan(where), strict=True):
@@ -260,6 +272,11 @@ class StagedWriter(ABC):
         self.receipts = {receipt.part.index: receipt for receipt in receipts}
         return receipts
 
+    @property
+    def started(self) -> float:
+        """When the run, or the one that it continues, began: seconds since the epoch."""
+        return self.staging.started
+
     def write_part(self, part: Part, batch: Batch) -> Receipt:
         """Store a part, then journal it."""
         with storage_errors(self.staging.item):
@@ -276,7 +293,7 @@ class StagedWriter(ABC):
         if manifest.schema.payload is Payload.ENCODED:
             largest = int(table.lengths.max(initial=0))
         with storage_errors(self.staging.item):
-            self._finish(manifest.finished(len(table), largest), table)
+            self._finish(manifest.finished(len(table), largest, table.digest()), table)
         self._release()
         self._reveal()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 
 from fastdata_cli.contract import Capability, Part, Receipt, Target, Writer
 from fastdata_cli.engines.local import ordered_map
-from fastdata_cli.errors import BadSampleError, NothingUsableError
+from fastdata_cli.errors import BadSampleError, NothingUsableError, StaleStagingError
 from fastdata_cli.keys import to_text
 from fastdata_cli.operations.events import Listener, Silent
 from fastdata_cli.operations.packer import Outcome, Packer
@@ -20,7 +21,7 @@ from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.operations.transform import Transform, change_for
 from fastdata_cli.sample import Batch, Reject, Sample
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.staging import staging_root, storage_errors
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.stages import Stage, StageClock
 
@@ -120,12 +121,25 @@ class _Run:
         self.resumed = sum(receipt.part.samples for receipt in done)
         if self.resumed:
             self.listener.notice(f"continuing an interrupted run: {self.resumed} samples are there")
+        if done:
+            self._refuse_changes(writer.started)
         position = done[-1].part.source_stop if done else 0
         packer = Packer(
             self.plan.schema, writer.limits, index=len(done), start=self.resumed, position=position
         )
         self._write_parts(writer, packer, position)
         return self._publish(writer, packer)
+
+    def _refuse_changes(self, started: float) -> None:
+        """Refuse to go on when a file of the source was changed since the first part was made."""
+        for file in self.plan.source.reader.files():
+            with contextlib.suppress(OSError):
+                if file.stat().st_ctime > started:
+                    raise StaleStagingError(
+                        f"{file} changed after the interrupted run had begun",
+                        hint=f"delete {staging_root(self.plan.path)} to start over",
+                        path=str(file),
+                    )
 
     def _write_parts(self, writer: Writer, packer: Packer, position: int) -> None:
         parallel = Capability.PARALLEL_WRITE in self.plan.format.capabilities

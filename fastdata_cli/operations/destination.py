@@ -31,6 +31,11 @@ def check_destination(
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"no permission to write in {path.parent}")
+    if row.name == "tree" and source is not None and _lies_in(path, source):
+        raise UsageError(
+            f"{shown} lies in the source, whose next reading would find it",
+            hint="choose a folder beside the source",
+        )
     # Shards that an interrupted publish left belong to the run that is to be continued; its writer
     # still refuses those of others.
     unfinished = (staging_root(path) / "journal.jsonl").exists()
@@ -50,6 +55,10 @@ def check_destination(
             hint="move or delete it yourself",
             path=str(path),
         )
+
+
+def _lies_in(path: Path, source: Path) -> bool:
+    return source.resolve() in path.resolve().parents
 
 
 def _overlap(one: Path, other: Path) -> bool:

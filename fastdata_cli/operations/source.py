@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import SourceNotFoundError, UsageError
+from fastdata_cli.errors import DamagedDatasetError, SourceNotFoundError, UsageError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.operations.settings import SourceOptions
 from fastdata_cli.options import flag
@@ -72,6 +72,13 @@ def open_source(
     reader = found.open_reader(
         path, found.read_options.from_mapping(values, owner=f"reading {found.name}")
     )
+    changed = reader.check_table()
+    if changed is not None:
+        raise DamagedDatasetError(
+            f"{path}: {changed.detail}",
+            hint=f"see what is left of it: fastdata inspect {path} --verify",
+            path=str(path),
+        )
     return _described(reader, spec, found.name, path)
 
 

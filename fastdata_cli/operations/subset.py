@@ -75,6 +75,10 @@ class Subset:
         """Yield the files of the whole."""
         return self.reader.files()
 
+    def check_table(self) -> Finding | None:
+        """Check the table of the whole."""
+        return self.reader.check_table()
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Verify the chosen samples."""
         for index in self.indices[span.start : span.stop] if span is not None else self.indices:

@@ -17,6 +17,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -64,6 +65,8 @@ class Staging:
         self.data = self.root / "data"
         self.item = self.data / destination.name
         """What ``publish`` renames to the destination, unless told otherwise."""
+        self.started = time.time()
+        """When the run began, or the one that it continues: seconds since the epoch."""
         self._lock: int | None = None
         self._journal: int | None = None
 
@@ -80,6 +83,7 @@ class Staging:
         receipts = self._read_journal(fingerprint)
         with storage_errors(self.root):
             if not receipts or not resumable or self._is_bare():
+                self.started = time.time()
                 self._empty()
                 self.data.mkdir()
                 (self.root / "side").mkdir()
@@ -204,6 +208,7 @@ class Staging:
                 hint="run that command again to finish it, or delete this folder to start over",
                 path=str(self.root),
             )
+        self.started = float(head.get("started", 0))
         return _contiguous(lines[1:])
 
     def _empty(self) -> None:
@@ -213,7 +218,11 @@ class Staging:
 
     def _write_journal(self, fingerprint: str, receipts: Sequence[Receipt]) -> None:
         """Write the journal anew: a cut line, or a part that is redone, must not stay in it."""
-        head = {"fastdata_journal": JOURNAL_VERSION, "fingerprint": fingerprint}
+        head = {
+            "fastdata_journal": JOURNAL_VERSION,
+            "fingerprint": fingerprint,
+            "started": self.started,
+        }
         fresh = self.root / "journal.new"
         fresh.write_text(_line(head) + "".join(_line(asdict(receipt)) for receipt in receipts))
         durable.sync_path(fresh)

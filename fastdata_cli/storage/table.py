@@ -76,6 +76,16 @@ class SampleTable:
             return []
         return [self.metadata.text(index) or None for index in indices.tolist()]
 
+    def digest(self) -> str:
+        """Return the xxh3-128 over keys, labels and metadata; images have their own checksums."""
+        digest = xxhash.xxh3_128()
+        columns = [self.keys.blob, self.keys.offsets, self.labels]
+        if self.metadata is not None:
+            columns += [self.metadata.blob, self.metadata.offsets]
+        for column in columns:
+            digest.update(np.ascontiguousarray(column).data)
+        return str(digest.hexdigest())
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the table as plain arrays, the inverse of ``from_columns``."""
         columns: dict[str, NDArray[Any]] = {

@@ -12,7 +12,12 @@ import pytest
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Part, Receipt, Writer
-from fastdata_cli.errors import StaleStagingError, StorageError, UnsupportedError
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    StaleStagingError,
+    StorageError,
+    UnsupportedError,
+)
 from fastdata_cli.operations.convert import convert
 from fastdata_cli.operations.events import Silent
 from fastdata_cli.operations.plan import Plan, make_plan
@@ -110,6 +115,10 @@ class FailsAt:
     def __init__(self, writer: Writer, part: int) -> None:
         self.writer, self.part, self.limits = writer, part, writer.limits
         self.begin, self.publish, self.abort = writer.begin, writer.publish, writer.abort
+
+    @property
+    def started(self) -> float:
+        return self.writer.started
 
     def write_part(self, part: Part, batch: Batch) -> Receipt:
         if part.index == self.part:
@@ -236,3 +245,46 @@ def test_missing_labels_are_said(tree: Path, tmp_path: Path) -> None:
     said = Notices()
     plan_for(tree / "class0", tmp_path / "o.lmdb", said)
     assert "no labels" in said.lines[0]
+
+
+def test_a_source_that_changed_meanwhile_is_not_mixed_in(tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "images", 40)
+    path = tmp_path / "o.zarr"
+    plan = plan_for(source, path, chunk=5)
+    real = plan.format.open_writer
+    assert real is not None
+    limited = replace(
+        plan.format, open_writer=lambda target, options: FailsAt(_small(real(target, options)), 2)
+    )
+    with pytest.raises(StorageError):
+        convert(replace(plan, format=limited))
+    changed = source / "class0" / "0000.jpg"
+    data = bytearray(changed.read_bytes())
+    data[-10] ^= 1
+    changed.write_bytes(data)
+    with pytest.raises(StaleStagingError, match=r"0000\.jpg"):
+        convert(plan_for(source, path, chunk=5))
+    assert staging_root(path).exists()
+
+
+@pytest.mark.parametrize("name", ["o.raw", "o.zarr", "o.h5"])
+def test_changed_labels_are_found(tree: Path, tmp_path: Path, name: str) -> None:
+    import h5py
+    import zarr
+
+    path = tmp_path / name
+    convert(plan_for(tree, path))
+    if name == "o.raw":
+        labels = np.load(path / "labels.npy")
+        labels[3] = 2
+        np.save(path / "labels.npy", labels)
+    elif name == "o.zarr":
+        array: Any = zarr.open_group(str(path), mode="r+")["labels"]
+        array[3] = 2
+    else:
+        with h5py.File(path, "r+") as file:
+            file["labels"][3] = 2
+    assert registry.open_reader(path).check_table() is not None
+    assert [found.index for found in registry.open_reader(path).verify()] == [-1]
+    with pytest.raises(DamagedDatasetError, match="labels"):
+        open_source(str(path), SourceOptions())

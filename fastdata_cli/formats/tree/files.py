@@ -86,6 +86,9 @@ def _open(path: bytes, key: str) -> int:
         return os.open(path, _FLAGS)
     except OSError as problem:
         raise _explained(problem, key, path) from problem
+    except ValueError as problem:  # a NUL, from a damaged sidecar
+        detail = "no file can have its name"
+        raise BadSampleError(key=key, reason="missing", detail=detail) from problem
 
 
 def _read(descriptor: int, key: str, limit: int | None) -> NDArray[np.uint8]:

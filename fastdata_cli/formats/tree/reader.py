@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastdata_cli import registry
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader, files_below
+from fastdata_cli.formats.base import TABLE_CHANGED, Images, IndexedReader, files_below
 from fastdata_cli.formats.tree import sidecar as tree_sidecar
 from fastdata_cli.formats.tree.classes import load_classes
 from fastdata_cli.formats.tree.files import read_file, read_files
@@ -131,6 +131,15 @@ class TreeReader(IndexedReader[bytes]):
                 yield Reject(image.key, image.reason, image.detail, index)
             else:
                 yield self._judged(index, self._sample(index, image))
+
+    def check_table(self) -> Finding | None:
+        """Compare the sidecar with its manifest, whatever labels the caller wants instead."""
+        sidecar = self._contents.sidecar
+        if sidecar is None or not sidecar.manifest.table:
+            return None
+        if sidecar.table.digest() == sidecar.manifest.table:
+            return None
+        return TABLE_CHANGED
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Judge every file of the span; name those that the sidecar does not know."""

@@ -29,6 +29,7 @@ _SHARD_SAMPLES = 1024
 _V2_CHUNK_BYTES = 1 << 20
 _V2_CHUNK_SAMPLES = 16
 _PART_BYTES = 16 << 20
+_MOST_UNIT_BYTES = 4 << 30
 _ENCODED_PART = PartLimits(samples=16_384, bytes=16 << 20)
 _DATA_CHUNK = 4 << 20
 _DATA_CHUNK_COMPRESSED = 1 << 20
@@ -164,6 +165,12 @@ def _pixel_chunks(
             f"and {(shard // chunk + 1) * chunk}",
         )
     unit = shard or chunk
+    if unit * pixel_bytes > _MOST_UNIT_BYTES:
+        raise UsageError(
+            f"{unit} samples a {'shard' if shard else 'chunk'} are {unit * pixel_bytes:,} bytes, "
+            "and it is held in memory while it is written",
+            hint=f"at most {_MOST_UNIT_BYTES // pixel_bytes} samples of this size",
+        )
     # A part is whole files, and large enough that syncing and journalling it cost little.
     limits = PartLimits(samples=unit * max(1, _PART_BYTES // (unit * pixel_bytes)))
     return chunk, shard, limits

@@ -88,5 +88,9 @@ class ConstantReader:
         """Find nothing."""
         return iter(())
 
+    def check_table(self) -> Finding | None:
+        """Find nothing."""
+        return None
+
     def close(self) -> None:
         """Do nothing."""

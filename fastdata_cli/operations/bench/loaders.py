@@ -74,11 +74,7 @@ def measure_loaders(
         for workers in options.worker_counts
     ]
     every = [*cases, *extra]
-    check_s = _CHECK_SHARE * seconds
-    share = (seconds - check_s) / max(1, len(every) * options.repeats)
-    for case in every:
-        case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
-        case.check_s = max(_SHORTEST_CHECK_S, check_s / max(1, 2 * len(cases)))
+    _share_out(seconds, cases, every, options.repeats)
     by_name = {case.name: case for case in every}
     own = {case.name for case in cases}
 
@@ -102,6 +98,18 @@ def measure_loaders(
     for case, result in zip(every, results, strict=True):
         case.measurement = result
     return tuple(Loaded(row=case.row(), resources=case.resources) for case in cases)
+
+
+def _share_out(
+    seconds: float, checked: Sequence[LoaderCase], every: Sequence[LoaderCase], repeats: int
+) -> None:
+    """Tell each case how long it may run, and look at what arrives."""
+    check_s = _CHECK_SHARE * seconds
+    share = (seconds - check_s) / max(1, len(every) * repeats)
+    for case in every:
+        case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
+    for case in checked:
+        case.check_s = max(_SHORTEST_CHECK_S, check_s / (2 * len(checked)))
 
 
 def loader_options(subject: Subject, options: BenchOptions, workers: int) -> LoaderOptions:

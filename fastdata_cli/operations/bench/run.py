@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import FastdataError, MissingDependencyError, UsageError
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    FastdataError,
+    NothingUsableError,
+    SourceNotFoundError,
+    UsageError,
+)
 from fastdata_cli.operations.bench.budget import Budget, phases
 from fastdata_cli.operations.bench.device import (
     MeasureDevice,
@@ -36,6 +42,7 @@ from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stages import decode_ceiling, measure_stages
 from fastdata_cli.operations.bench.subject import Subject, open_subject
+from fastdata_cli.operations.bench.torch_there import missing_loader
 from fastdata_cli.operations.bench.verdicts import verdict_on
 from fastdata_cli.operations.events import Listener, Silent
 from fastdata_cli.timing.cache import blind_spots
@@ -50,11 +57,7 @@ R = TypeVar("R")
 _DECODE_SHARE = 0.3
 _MUCH_LONGER = 1.3
 # Errors that are the dataset's, not of one way to read it.
-_FATAL = {
-    "DamagedDatasetError",
-    "NothingUsableError",
-    "SourceNotFoundError",
-}
+_FATAL = (DamagedDatasetError, NothingUsableError, SourceNotFoundError)
 
 
 def bench(
@@ -117,7 +120,7 @@ class _Run:
         save: Path | None,
     ) -> _Run:
         """Open the datasets and note what they are."""
-        missing = _missing_loader() if not options.no_loader else "left out by --no-loader"
+        missing = missing_loader() if not options.no_loader else "left out by --no-loader"
         names = phases(options, loader=not missing)
         budget = Budget(options.budget_s, names)
         where = environment([reader.path for _, reader, _ in readers])
@@ -254,7 +257,7 @@ class _Run:
 
     def _fail(self, subject: Subject, problem: FastdataError) -> None:
         self.notes[f"{subject.name}: {problem}".replace(f"{subject.name}: " * 2, "", 1)] = None
-        if type(problem).__name__ in _FATAL:
+        if isinstance(problem, _FATAL):
             subject.failure = problem
 
     def _note_failure(self, dataset: str, measurement: Measurement) -> None:
@@ -264,8 +267,9 @@ class _Run:
         subject = next(each for each in self.subjects if each.name == dataset)
         text = failure.message
         self.notes[text if text.startswith(dataset) else f"{dataset}: {text}"] = None
-        if failure.kind in _FATAL:
-            subject.failure = FastdataError(failure.message, hint=failure.hint)
+        for kind in _FATAL:
+            if failure.kind == kind.__name__:
+                subject.failure = kind(failure.message, hint=failure.hint)
 
     def _note_facts(self, subject: Subject) -> None:
         if not subject.facts.random_access:
@@ -292,12 +296,3 @@ class _Run:
     def _progress(self) -> None:
         whole = round(self.options.budget_s)
         self.listener.progress(min(round(self.budget.elapsed), whole), whole)
-
-
-def _missing_loader() -> str:
-    """Return why there can be no DataLoader; empty where there can."""
-    try:
-        import fastdata_cli.loading.dataset  # noqa: F401 - says so itself if torch is missing
-    except MissingDependencyError as problem:
-        return f"{problem}; {problem.hint}"
-    return ""

@@ -19,7 +19,7 @@ ENDLESS = 1 << 30
 """Epochs of a stream that nobody sees the end of."""
 
 _PREFETCH = 2  # torch's default
-_LONGEST_FILL_S = 1.5
+_LONGEST_FILL_S = 4.0
 
 MakeLoader = Callable[..., Any]
 """As ``loading.make_loader``."""
@@ -102,8 +102,8 @@ class Stream:
     def is_filled(self, taken: int) -> bool:
         """Return whether what is taken next was made while it was waited for.
 
-        So it is after the batches that workers may have made ahead of the first; after some time,
-        a round of the workers is enough: they cannot have been far ahead then.
+        So it is after the batches that workers may have made ahead of the first. Where those take
+        long, a round of the workers has to do: slow workers are rarely further ahead.
         """
         workers = self._options.workers
         ahead = workers * (self._options.prefetch_factor or _PREFETCH)

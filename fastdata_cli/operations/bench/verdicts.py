@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, Verdict
 from fastdata_cli.operations.bench.settings import BenchOptions
@@ -50,14 +51,13 @@ def observe(
     best = max(rates, key=lambda count: rates[count], default=None)
     best_row = next((row for row in loaders if row.workers == best), None)
     used = resources.get(best) if best is not None else None
-    disk = _busiest(used)
     reads = _reads(report.reads, subject, options)
     ceilings = {
         each.name: each.samples_per_s for each in report.ceilings if each.dataset == subject.name
     }
     consumers = [row for row in report.consumers if row.dataset == subject.name]
     consumer = max(consumers, key=lambda row: row.utilisation, default=None)
-    return Observation(
+    observation = Observation(
         dataset=subject.name,
         format=subject.format,
         payload=subject.facts.payload,
@@ -82,14 +82,23 @@ def observe(
         ),
         cpu_share=best_row.cpu_share if best_row else None,
         others_share=best_row.measurement.others if best_row else None,
-        iowait=used.iowait_mean if used else None,
-        disk_utilisation=disk.utilisation_mean if disk else None,
-        disk_queue=disk.queue_mean if disk else None,
-        swapped_bytes=swapped_bytes(used) if used else None,
-        memory_share=_memory_share(used, report),
         step_s=options.step_ms / 1000 if options.step_ms else None,
         utilisation=consumer.utilisation if consumer else None,
         consumer_workers=consumer.workers if consumer else None,
+    )
+    return _with_resources(observation, used, report) if used else observation
+
+
+def _with_resources(seen: Observation, used: Resources, report: BenchReport) -> Observation:
+    """Add what the best loader took of the machine."""
+    disk = _busiest(used)
+    return replace(
+        seen,
+        iowait=used.iowait_mean,
+        disk_utilisation=disk.utilisation_mean if disk else None,
+        disk_queue=disk.queue_mean if disk else None,
+        swapped_bytes=swapped_bytes(used),
+        memory_share=_memory_share(used, report),
     )
 
 
@@ -108,14 +117,13 @@ def _cache(loader: LoaderRow | None, reads: Sequence[ReadRow]) -> str:
     return rows[0].cache.before if rows else "unknown"
 
 
-def _busiest(resources: Resources | None) -> DiskUse | None:
-    disks = resources.disks if resources else ()
-    return max(disks, key=lambda disk: disk.utilisation_mean, default=None)
+def _busiest(resources: Resources) -> DiskUse | None:
+    return max(resources.disks, key=lambda disk: disk.utilisation_mean, default=None)
 
 
-def _memory_share(resources: Resources | None, report: BenchReport) -> float | None:
+def _memory_share(resources: Resources, report: BenchReport) -> float | None:
     available = report.environment.memory_available_bytes
-    if resources is None or not available:
+    if not available:
         return None
     memory = resources.memory
     return (memory.peak - memory.mapped_at_peak) / available
