@@ -63,6 +63,8 @@ def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(_SIGPIPE_EXIT) from None
         except OSError as problem:
             fail(StorageError(_os_error_text(problem)))
+        except MemoryError as problem:
+            fail(FastdataError(f"not enough memory: {problem}".rstrip(": ")))
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as problem:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,15 @@ def test_lost_files_are_told_without_reading(
     assert [each["key"] for each in json.loads(result.stdout)["problems"]] == [lost]
     assert lost in result.stderr
     assert "missing" in run("inspect", tmp_path / name, "--verify", code=3).stdout
+
+
+def test_negative_labels_of_others(run: Run, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "odd.tar", "w") as tar:
+        for name, content in (("a.jpg", jpeg(8, 8, 0)), ("a.cls", b"-5")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    assert "-5" in run("inspect", tmp_path / "odd.tar").stdout
 
 
 def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_path: Path) -> None:

@@ -528,6 +528,14 @@ class TestForeign:
         with pytest.raises(DamagedDatasetError, match="4 images, 3 labels"):
             registry.open_reader(foreign(tmp_path, make))
 
+    def test_what_is_named_like_labels_and_is_none_is_told(self, tmp_path: Path) -> None:
+        def make(file: h5py.File) -> None:
+            file["images"], file["labels"] = images(), np.eye(6)
+
+        reader = registry.open_reader(foreign(tmp_path, make))
+        assert reader.labels().tolist() == [-1] * 6
+        assert "/labels holds float64[6, 6]" in reader.describe()["notes"][0]
+
     @pytest.mark.parametrize(
         ("stored", "shape"),
         [

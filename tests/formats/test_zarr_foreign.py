@@ -205,6 +205,22 @@ def test_an_array_is_chosen_by_its_path(tmp_path: Path) -> None:
         assert "train/x uint8 [7, 12, 10, 3]" in caught.value.hint
 
 
+def test_labels_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    column, few, hot = np.arange(COUNT)[:, None], np.arange(3), np.eye(COUNT)
+    for name, labels in (("column", column), ("few", few), ("hot", hot)):
+        group = zarr.open_group(tmp_path / f"{name}.zarr", mode="w")
+        add(group, "images", IMAGES, chunks=(COUNT, *SHAPE))
+        add(group, "labels", labels, chunks=labels.shape)
+    assert registry.open_reader(tmp_path / "column.zarr").labels().tolist() == list(range(COUNT))
+    with pytest.raises(DamagedDatasetError, match="23 images, 3 labels"):
+        registry.open_reader(tmp_path / "few.zarr")
+    chosen = registry.open_reader(tmp_path / "few.zarr", ZarrReadOptions(array="images"))
+    for reader in (chosen, registry.open_reader(tmp_path / "hot.zarr")):
+        assert reader.labels().tolist() == [-1] * COUNT
+    (remark,) = reader.describe()["notes"]
+    assert "labels holds float64[23, 23]" in remark
+
+
 def test_both_versions_give_version_3_and_say_so(tmp_path: Path) -> None:
     older = store(tmp_path / "two", 2, IMAGES // 2, chunks=(1, *SHAPE))
     newer = store(tmp_path / "three", 3, IMAGES, chunks=(1, *SHAPE))

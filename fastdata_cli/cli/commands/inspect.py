@@ -183,7 +183,7 @@ def _label(report: InspectReport, number: str) -> str:
     if number == "-1":
         return "none"
     index = int(number)
-    name = report.class_names[index] if index < len(report.class_names) else ""
+    name = report.class_names[index] if 0 <= index < len(report.class_names) else ""
     return f"{number} {to_text(name)}".strip()
 
 

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
-from fastdata_cli.formats.foreign import CLASSES_ATTRIBUTES, KEY_NAMES, LABEL_NAMES
+from fastdata_cli.formats.foreign import (
+    CLASSES_ATTRIBUTES,
+    KEY_NAMES,
+    LABEL_NAMES,
+    unused_labels,
+)
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
@@ -28,6 +33,8 @@ class Layout:
     """Column (labels, keys, checksums, metadata, begin, length) to path, those that there are."""
     ragged: bool = False
     """Each element of the array is a variable-length sequence of bytes: an encoded image."""
+    remarks: tuple[str, ...] = ()
+    """What is odd, in words."""
 
 
 def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, Manifest | None]:
@@ -86,6 +93,10 @@ def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, 
     count, ragged = len(found), _is_ragged(found)
     columns: dict[str, str] = {}
     labels = _column(found.parent, LABEL_NAMES, _is_labels)
+    other = _column(found.parent, LABEL_NAMES, lambda item: item != found and _has_dtype(item))
+    remarks: tuple[str, ...] = ()
+    if labels is None and other is not None:
+        remarks = (unused_labels(other.name, other.dtype, other.shape),)
     if labels is not None:
         columns["labels"] = labels.name
         if len(labels) != count:
@@ -105,7 +116,7 @@ def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, 
         dtype="uint8" if ragged else found.dtype.name,
         class_names=_class_names(labels, found, found.parent, file),
     )
-    return Layout(found.name, columns, ragged), schema, None
+    return Layout(found.name, columns, ragged, remarks), schema, None
 
 
 def _column(group: Any, names: Sequence[str], fits: Callable[[Any], bool]) -> Any:

@@ -150,6 +150,7 @@ class Hdf5Reader(IndexedReader[_Opened]):
             "chunk_bytes" if ranges else "chunk": self._chunk,
             **self._filters,
             "libver": self.manifest.layout.get("libver") if self.manifest else None,
+            "notes": list(self._layout.remarks) or None,
         }
         return {name: fact for name, fact in facts.items() if fact is not None}
 

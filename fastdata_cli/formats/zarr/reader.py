@@ -101,9 +101,9 @@ class ZarrReader(IndexedReader[_Opened]):
         names: Iterator[str] = (f"{index:08d}" for index in range(count))
         try:
             if "labels" in sides:
-                labels = read_foreign(sides["labels"]).astype(np.int64)
+                labels = read_foreign(sides["labels"]).astype(np.int64).reshape(-1)
             if "keys" in sides:
-                names = map(_text, read_foreign(sides["keys"]).tolist())
+                names = map(_text, read_foreign(sides["keys"]).reshape(-1).tolist())
         except DECODE_ERRORS as problem:
             raise DamagedDatasetError(f"{self.path}: labels or keys: {problem}") from problem
         return SampleTable(
@@ -170,9 +170,10 @@ class ZarrReader(IndexedReader[_Opened]):
             **({} if images.shard is None else {"shard_samples": images.shard[0]}),
             **_compression(images),
         }
+        remarks = [*self._contents.remarks]
         if self._contents.both_versions:
-            facts["notes"] = ["metadata of zarr 2 and zarr 3 are both there: zarr 3 was read"]
-        return facts
+            remarks.append("metadata of zarr 2 and zarr 3 are both there: zarr 3 was read")
+        return {**facts, "notes": remarks} if remarks else facts
 
     def _numbers(self, name: str) -> NDArray[Any]:
         return read_numbers(self._contents.sides[name])

@@ -93,6 +93,6 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
 
 
 def read_foreign(layout: ArrayLayout) -> NDArray[Any]:
-    """Return a whole one-dimensional array that others wrote; what they left out is fill value."""
+    """Return a whole array that others wrote; what they left out is fill value."""
     found: NDArray[Any] = np.asarray(open_array(layout)[:])
     return found

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
+from fastdata_cli.formats.foreign import (
+    CLASSES_ATTRIBUTES,
+    KEY_NAMES,
+    LABEL_NAMES,
+    unused_labels,
+)
 from fastdata_cli.formats.zarr.layout import TEXTS, ArrayLayout, ZarrFormat, read_json, read_layout
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
 MANIFEST_ATTRIBUTE = "fastdata"
 CLASSES_ATTRIBUTE = "class_names"
-_CLASSES_ATTRIBUTES = (CLASSES_ATTRIBUTE, "classes", "class_labels", "categories")
-_LABEL_NAMES = ("labels", "label", "targets", "target", "classes", "class", "class_ids", "y")
-_KEY_NAMES = ("keys", "key", "names", "name", "filenames", "filename", "paths", "path", "ids", "id")
 _OWN_SIDES = frozenset({"labels", "keys", "checksums"})
 _SIDE_DTYPES = {
     "labels": "int64",
@@ -46,6 +49,8 @@ class Contents:
     """``labels``, ``keys``, ``checksums``, ``metadata``, ``begin``, ``length``."""
     both_versions: bool
     """Metadata of version 2 lies there as well, and was not read."""
+    remarks: tuple[str, ...] = ()
+    """What else is odd, in words."""
 
 
 def is_store(path: Path) -> bool:
@@ -123,8 +128,9 @@ def _foreign(path: Path, zarr_format: ZarrFormat, array: str | None) -> Contents
     assert images.dtype is not None
     shape = images.shape[1:]
     group = images.name.rpartition("/")[0]
-    labels = _column(arrays, group, images.shape[0], _LABEL_NAMES, "iu")
-    keys = _column(arrays, group, images.shape[0], _KEY_NAMES, "OSU")
+    labels = _column(arrays, group, images.shape[0], LABEL_NAMES, "iu")
+    keys = _column(arrays, group, images.shape[0], KEY_NAMES, "OSU")
+    remarks = _unused(path, arrays, images, group) if labels is None and array is None else ()
     sides = {"labels": labels, "keys": keys}
     carriers = [*([labels.attributes] if labels else []), images.attributes]
     carriers += [_attributes(path / folder, zarr_format) for folder in dict.fromkeys((group, ""))]
@@ -136,7 +142,26 @@ def _foreign(path: Path, zarr_format: ZarrFormat, array: str | None) -> Contents
         class_names=_class_names(carriers),
     )
     present = {name: layout for name, layout in sides.items() if layout is not None}
-    return Contents(zarr_format, images, schema, None, present, False)
+    return Contents(zarr_format, images, schema, None, present, False, remarks)
+
+
+def _unused(
+    path: Path, arrays: Sequence[ArrayLayout], images: ArrayLayout, group: str
+) -> tuple[str, ...]:
+    """Return a remark on what is named like labels beside the images and cannot be theirs.
+
+    Raises:
+        DamagedDatasetError: they are labels, and not as many.
+    """
+    names = [f"{group}/{name}" if group else name for name in LABEL_NAMES]
+    for layout in arrays:
+        if layout.name not in names or layout is images:
+            continue
+        if len(layout.shape) == 1 and layout.dtype is not None and layout.dtype.kind in "iu":
+            counts = f"{images.shape[0]} images, {layout.shape[0]} labels"
+            raise DamagedDatasetError(f"{path}: {counts}", hint=f"--array {images.name} ignores it")
+        return (unused_labels(layout.name, layout.dtype, layout.shape),)
+    return ()
 
 
 def _image_array(path: Path, arrays: Sequence[ArrayLayout], wanted: str | None) -> ArrayLayout:
@@ -185,7 +210,9 @@ def _column(
     fitting = {
         layout.name: layout
         for layout in arrays
-        if layout.shape == (count,) and layout.dtype is not None and layout.dtype.kind in kinds
+        if layout.shape in ((count,), (count, 1))
+        and layout.dtype is not None
+        and layout.dtype.kind in kinds
     }
     folders = [f"{group}/" if group else "", ""]
     places = (folder + name for folder in folders for name in names)
@@ -194,7 +221,7 @@ def _column(
 
 def _class_names(carriers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     for attributes in carriers:
-        for name in _CLASSES_ATTRIBUTES:
+        for name in CLASSES_ATTRIBUTES:
             values = attributes.get(name)
             if isinstance(values, list) and all(isinstance(value, str) for value in values):
                 return tuple(values)
