@@ -130,6 +130,14 @@ def test_orientation_out_of_range(value: int) -> None:
     assert "metadata-broken" in header.notes
 
 
+@pytest.mark.parametrize(("count", "wanted"), [(1, 6), (2, 6), (0, 1), (3, 1)])
+def test_orientation_counted_more_than_once(count: int, wanted: int) -> None:
+    block = bytearray(make.exif(6))
+    block[14:18] = count.to_bytes(4, "little")
+    header = probe(make.insert(make.jpeg(PICTURE), make.segment(0xE1, b"Exif\0\0" + block)))
+    assert header.orientation == wanted
+
+
 @pytest.mark.parametrize("cut", range(0, 30, 3))
 def test_exif_cut_anywhere(cut: int) -> None:
     block = b"Exif\0\0" + make.exif(6)[:cut]

@@ -53,7 +53,9 @@ def test_an_evicted_dataset_is_cold_and_one_just_read_is_warm(tmp_path: Path) ->
     for row in read(subject, quick(cache="cold")):
         assert row.cache.before == "cold", row.cache
         assert row.device_bytes
-        assert row.amplification == pytest.approx(1.0, abs=0.2)
+        # All of it came from the device; what the system reads ahead besides is its own affair.
+        assert row.amplification is not None
+        assert row.amplification >= 0.8
     for row in read(subject, quick(cache="warm")):
         assert (row.cache.before, row.cache.after) == ("warm", "warm")
         assert row.amplification is None
