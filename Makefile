@@ -1,13 +1,14 @@
 # make demo   install, convert the sample data to every format, inspect and read it back
 # make test   install, then lint, types, architecture and tests: what CI runs
 # make check  the same without installing: the daily loop
+# make timed  the tests that look at a clock, by hand
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check install clean
+.PHONY: demo test check timed install clean
 
 demo: $(STAMP)
 	@bash sample_data/demo.sh $(BIN)/fastdata
@@ -20,6 +21,10 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto
+
+# Measurements against known truth: by hand, on a quiet machine.
+timed: $(STAMP)
+	$(BIN)/pytest -m timed
 
 install: $(STAMP)
 

@@ -266,6 +266,7 @@ def test_usage_errors(workshop: Workshop) -> None:
     assert workshop.measure() == ()
 
 
+@pytest.mark.timed
 def test_a_real_delay_of_5_ms_a_sample_is_measured_within_5_percent() -> None:
     def run() -> Work:
         begin = time.perf_counter()

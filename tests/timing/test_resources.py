@@ -33,6 +33,7 @@ def spin(cpu_s: float, *, extra_bytes: int = 0) -> list[str]:
     return [sys.executable, "-S", "-c", script]
 
 
+@pytest.mark.timed
 def test_processor_time_of_workers_that_are_gone_is_counted() -> None:
     with ResourceWatch() as watch:
         for _ in range(3):
@@ -83,6 +84,7 @@ def test_a_busy_wait_switches_and_a_sleep_waits() -> None:
     assert watch.resources.voluntary_switches >= 200
 
 
+@pytest.mark.timed
 def test_watching_is_cheap() -> None:
     taken = []
     for _ in range(2):  # a crowded machine makes the same look dearer now and then

@@ -225,6 +225,7 @@ def test_steps_are_told_as_they_end(reader: Reader) -> None:
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.timed
 def test_a_real_loader(path: Path, reader: Reader) -> None:
     pytest.importorskip("torch")
     from torch.utils.data import DataLoader

@@ -254,6 +254,7 @@ def real_run(here: Environment, reader: Reader, delay_s: float) -> Record:
     return record(here, *cases)
 
 
+@pytest.mark.timed
 def test_a_real_build(here: Environment, tmp_path: Path) -> None:
     reader = registry.open_reader(write(tmp_path, "raw"))
     save_record(real_run(here, reader, 0.03), tmp_path / "before.json")

@@ -30,6 +30,7 @@ def read(subject: Subject, options: BenchOptions, seconds: float = 1.0) -> list[
     return list(measure_reads([subject], options, seconds, lambda measurement: None))
 
 
+@pytest.mark.timed
 def test_a_delay_of_5_ms_is_measured_within_5_percent() -> None:
     reader = SlowReader(100, SHAPE)
     rows = read(subject_over(reader), quick(), 2.0)
