@@ -164,7 +164,14 @@ class Reader(Protocol):
         ...
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Read the span and yield what does not match its checksums or structure."""
+        """Read the span and yield what does not match its checksums or structure.
+
+        Without a span, all samples; and first what ``verify_whole`` says.
+        """
+        ...
+
+    def verify_whole(self) -> Iterator[Finding]:
+        """Yield what concerns no sample that is there: the table, lost or surplus pieces."""
         ...
 
     def close(self) -> None:

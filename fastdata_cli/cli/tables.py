@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -60,17 +60,23 @@ def stages_table(stages: Iterable[Stage], wall: float) -> RenderableType:
 
 def rejects_table(rejects: Iterable[Reject], total: int) -> RenderableType:
     """Return some rejects with their reasons."""
+    rows = [(to_text(reject.key), reject.reason, to_text(reject.detail)) for reject in rejects]
+    return faults_table(f"Bad samples: {total:,}", "reason", rows, total)
+
+
+def faults_table(
+    title: str, what: str, rows: Sequence[tuple[str, str, str]], total: int
+) -> RenderableType:
+    """Return some of ``total`` rows: a key, a word in a column called ``what``, a detail."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("key", overflow="fold")
-    table.add_column("reason", no_wrap=True, style="red")
+    table.add_column(what, no_wrap=True, style="red")
     table.add_column("detail", overflow="fold")
-    shown = 0
-    for reject in rejects:
-        table.add_row(Text(to_text(reject.key)), reject.reason, Text(to_text(reject.detail)))
-        shown += 1
-    if total > shown:
-        table.add_row(Text(f"… {total - shown:,} more"), "", "")
-    return _titled(f"Bad samples: {total:,}", table)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    if total > len(rows):
+        table.add_row(Text(f"… {total - len(rows):,} more"), "", "")
+    return _titled(title, table)
 
 
 def _titled(title: str, table: Table) -> RenderableType:

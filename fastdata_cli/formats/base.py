@@ -166,9 +166,8 @@ class IndexedReader(ABC, Generic[H]):
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span and compare; encoded images without checksums are judged by structure."""
-        changed = self.check_table() if span is None else None
-        if changed is not None:
-            yield changed
+        if span is None:
+            yield from self.verify_whole()
         where = range(len(self)) if span is None else span
         by_structure = self.schema.payload is Payload.ENCODED and not self._has_checksums()
         for index, found in zip(where, self.scan(where), strict=True):
@@ -176,6 +175,14 @@ class IndexedReader(ABC, Generic[H]):
                 yield Finding(index, found.key, found.reason, found.detail)
             elif by_structure:
                 yield from _structural_findings(index, found)
+
+    def verify_whole(self) -> Iterator[Finding]:
+        """Yield what is wrong with the table, and what opening could not use."""
+        changed = self.check_table()
+        if changed is not None:
+            yield changed
+        for reject in self.rejects:
+            yield Finding(-1, reject.key, reject.reason, reject.detail)
 
     def close(self) -> None:
         """Release the handles of this process."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fastdata_cli.contract import Finding, Reader
+from fastdata_cli.contract import Reader
 from fastdata_cli.errors import BadSampleError, UsageError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import printable, to_text
 from fastdata_cli.operations.convert import DAMAGED_CONTAINER
 from fastdata_cli.operations.plan import spread
 from fastdata_cli.operations.sizes import stored_bytes
+from fastdata_cli.operations.verify import Verification
 from fastdata_cli.sample import Payload, Sample
 
 INSPECT_VERSION = 1
@@ -43,16 +44,6 @@ class ImageStatistics:
     mean_bytes: float
     unreadable: Mapping[str, int]
     """By reason."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verification:
-    """What reading everything found."""
-
-    samples: int
-    compared: str
-    """``checksums``, or ``structure`` where a dataset has none."""
-    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +110,15 @@ class InspectReport:
         }
 
 
-def inspect(reader: Reader, format_name: str, *, verify: bool = False) -> InspectReport:
+def inspect(
+    reader: Reader, format_name: str, *, verified: Verification | None = None
+) -> InspectReport:
     """Describe a dataset from its metadata and at most 512 image headers.
 
     Args:
         reader: the dataset.
         format_name: of its format.
-        verify: read everything as well, and compare.
+        verified: what reading everything found, where that was asked for.
     """
     images = None
     if reader.schema.payload is Payload.ENCODED and len(reader):
@@ -160,7 +153,7 @@ def inspect(reader: Reader, format_name: str, *, verify: bool = False) -> Inspec
             ),
             *(_absence(reader, file) for file in stored.absent),
         ),
-        verified=_verified(reader) if verify else None,
+        verified=verified,
     )
 
 
@@ -197,15 +190,6 @@ def image_file(sample: Sample, payload: Payload) -> bytes:
     from fastdata_cli.imaging.encode import encode_png
 
     return encode_png(sample.image)
-
-
-def _verified(reader: Reader) -> Verification:
-    findings = (replace(found, key=to_text(found.key)) for found in reader.verify())
-    return Verification(
-        samples=len(reader),
-        compared="structure" if reader.manifest is None else "checksums",
-        findings=tuple(findings),
-    )
 
 
 def _absence(reader: Reader, file: Path) -> Mapping[str, Any]:

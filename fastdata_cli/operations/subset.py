@@ -84,6 +84,10 @@ class Subset:
         for index in self.indices[span.start : span.stop] if span is not None else self.indices:
             yield from self.reader.verify(range(int(index), int(index) + 1))
 
+    def verify_whole(self) -> Iterator[Finding]:
+        """Verify what stands around the samples of the whole."""
+        return self.reader.verify_whole()
+
     def close(self) -> None:
         """Release the handles of the whole."""
         self.reader.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,25 +13,32 @@ from rich.console import Console
 
 from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
+from fastdata_cli.cli.diff_table import show_diff
 from fastdata_cli.cli.output import data, reports_errors, say
-from fastdata_cli.contract import Reader
+from fastdata_cli.cli.progress import Talk
+from fastdata_cli.contract import Format, Reader
 from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
 from fastdata_cli.keys import to_text
+from fastdata_cli.operations.diff import diff
 from fastdata_cli.operations.inspect import (
     InspectReport,
-    Verification,
     find_sample,
     image_file,
     inspect,
 )
 from fastdata_cli.operations.preview import contact_sheet
+from fastdata_cli.operations.verify import Verification
+from fastdata_cli.operations.verify import verify as verify_all
 from fastdata_cli.sample import Payload
 
 _READ = flags.format_parameters(registry.all_formats(), "read_options", panel="Reading")
 
 
 def _inspect(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A dataset of any format.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="A dataset of any format; two of them for --diff."),
+    ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report as JSON (docs/inspect-json.md).")
     ] = False,
@@ -48,12 +56,20 @@ def _inspect(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read everything, check all checksums; exit 3 if bad.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--diff", help="Compare two datasets sample by sample; exit 3 if they differ."
+        ),
+    ] = False,
     **values: Any,
 ) -> None:
-    row = registry.recognise(Path(path))
-    registry.require(row)
-    options = row.read_options.from_mapping(flags.given(values, _READ), owner=f"reading {row.name}")
-    reader = row.open_reader(Path(path), options)
+    if compare:
+        _compare(paths, flags.given(values, _READ), as_json=as_json)
+        return
+    if len(paths) > 1:
+        raise UsageError("one dataset at a time", hint="compare two: fastdata inspect --diff A B")
+    row, reader = _open(paths[0], flags.given(values, _READ))
     if sample is not None:
         _take_out(reader, sample, output)
         return
@@ -62,7 +78,7 @@ def _inspect(
     if preview is not None:
         _draw(reader, preview)
         return
-    report = inspect(reader, row.name, verify=verify)
+    report = inspect(reader, row.name, verified=_verified(reader) if verify else None)
     if as_json:
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
@@ -71,6 +87,32 @@ def _inspect(
         _conclude(report.verified)
     if report.damage is not None:
         raise DamagedDatasetError(f"{report.path} is damaged: {report.damage}")
+
+
+def _open(path: str, read: Mapping[str, Any]) -> tuple[Format, Reader]:
+    row = registry.recognise(Path(path))
+    registry.require(row)
+    options = row.read_options.from_mapping(read, owner=f"reading {row.name}")
+    return row, row.open_reader(Path(path), options)
+
+
+def _verified(reader: Reader) -> Verification:
+    with Talk("verifying") as listener:
+        return verify_all(reader, listener)
+
+
+def _compare(paths: Sequence[str], read: Mapping[str, Any], *, as_json: bool) -> None:
+    if len(paths) != 2:
+        raise UsageError("--diff needs two datasets", hint="fastdata inspect --diff A B")
+    readers = [_open(path, read)[1] for path in paths]
+    with Talk("comparing") as listener:
+        report = diff(*readers, listener=listener)
+    if as_json:
+        sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
+    else:
+        show_diff(report)
+    if not report.equal:
+        raise typer.Exit(EXIT_FOUND)
 
 
 def _take_out(reader: Reader, which: str, output: str | None) -> None:

@@ -141,14 +141,11 @@ class TreeReader(IndexedReader[bytes]):
             return None
         return TABLE_CHANGED
 
-    def verify(self, span: range | None = None) -> Iterator[Finding]:
-        """Judge every file of the span; name those that the sidecar does not know."""
-        yield from super().verify(span)
-        if span is None:
-            for reject in self.rejects:
-                yield Finding(-1, reject.key, reject.reason, reject.detail)
-            for key in self._contents.surplus:
-                yield Finding(-1, key, "surplus", "the sidecar does not know this file")
+    def verify_whole(self) -> Iterator[Finding]:
+        """Yield also the files that the sidecar does not know."""
+        yield from super().verify_whole()
+        for key in self._contents.surplus:
+            yield Finding(-1, key, "surplus", "the sidecar does not know this file")
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the samples, and those of the sidecar."""

@@ -125,7 +125,9 @@ class WebDatasetReader(IndexedReader[_Places]):
 
         Foreign tars have no checksums: what their scan found is yielded.
         """
-        span = range(len(self)) if span is None else span
+        if span is None:
+            yield from self.verify_whole()
+            span = range(len(self))
         if self.manifest is not None:
             yield from super().verify(span)
         yield from self._source.findings(span, self._handle.get().maps)

@@ -199,9 +199,7 @@ class ForeignSource:
         )
 
     def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
-        """Yield what the scan could not use, and what is odd beside the images of the span."""
-        if span.start == 0:
-            yield from (Finding(-1, each.key, each.reason, each.detail) for each in self.rejects)
+        """Yield what is odd beside the images of the span."""
         keys = self._rows.keys
         odd = set(self._rows.odd_labels.tolist())
         some_labels = not bool(self._unlabelled.all())
