@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Self
 
 from fastdata_cli.errors import UsageError
+
+# What a number may be given as, and how messages call it.
+_NUMBERS: Mapping[type, tuple[Any, str]] = {
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +30,7 @@ class OptionSpec:
     """A short phrase for ``--help``."""
     choices: tuple[str, ...] = ()
     """The words it may be; empty for any."""
-    minimum: int | None = None
+    minimum: float | None = None
     """The least number it may be."""
     unit: str | None = None
     """``bytes`` lets people write ``1GB``."""
@@ -36,7 +43,7 @@ def option(
     text: str,
     *,
     choices: tuple[str, ...] = (),
-    minimum: int | None = None,
+    minimum: float | None = None,
     unit: str | None = None,
     short: str | None = None,
 ) -> Any:
@@ -107,7 +114,13 @@ def _check(spec: OptionSpec, value: Any) -> None:
         raise UsageError(
             f"{flag(spec.name)} does not know {value!r}", hint="one of: " + ", ".join(spec.choices)
         )
-    if spec.kind is int and (not isinstance(value, int) or isinstance(value, bool)):
-        raise UsageError(f"{flag(spec.name)} must be a whole number, not {value!r}")
+    if spec.kind in _NUMBERS:
+        _check_number(spec, value)
     if spec.minimum is not None and value < spec.minimum:
         raise UsageError(f"{flag(spec.name)} must be at least {spec.minimum}, not {value}")
+
+
+def _check_number(spec: OptionSpec, value: Any) -> None:
+    accepted, words = _NUMBERS[spec.kind]
+    if not isinstance(value, accepted) or isinstance(value, bool) or not math.isfinite(value):
+        raise UsageError(f"{flag(spec.name)} must be {words}, not {value!r}")

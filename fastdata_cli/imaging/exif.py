@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 _ORIENTATION, _DATE, _SUB_IFD, _DATE_ORIGINAL = 0x0112, 0x0132, 0x8769, 0x9003
+_GPS_IFD, _GPS_VERSION = 0x8825, 0
 _INTEGERS = {3: "H", 4: "I", 8: "h", 9: "i", 13: "I"}
 _PREFIX = b"Exif\0\0"
 
@@ -18,11 +19,13 @@ class Exif:
         orientation: 1..8; 1 where absent or unusable.
         taken: when the picture was taken, as written (``2020:01:31 10:00:00``), or None.
         broken: the block cannot be read in full, or its orientation is outside 1..8.
+        located: the block has GPS data.
     """
 
     orientation: int = 1
     taken: str | None = None
     broken: bool = False
+    located: bool = False
 
 
 def read_exif(block: bytes) -> Exif:
@@ -38,7 +41,12 @@ def read_exif(block: bytes) -> Exif:
     usable = value is not None and 1 <= value <= 8
     wrong = _ORIENTATION in tags and not usable
     orientation = value if value is not None and usable else 1
-    return Exif(orientation, _taken(block, order, tags), broken=wrong or not whole)
+    return Exif(
+        orientation,
+        _taken(block, order, tags),
+        broken=wrong or not whole,
+        located=_located(block, order, tags),
+    )
 
 
 def _directory(block: bytes, order: str, at: int) -> tuple[dict[int, bytes], bool]:
@@ -62,6 +70,14 @@ def _integer(entry: bytes | None, order: str) -> int | None:
         return None
     value: int = struct.unpack_from(order + _INTEGERS[kind], entry, 6)[0]
     return value
+
+
+def _located(block: bytes, order: str, tags: dict[int, bytes]) -> bool:
+    below = _integer(tags.get(_GPS_IFD), order)
+    if not below:
+        return False
+    # Some cameras write a directory that holds its own version and nothing else.
+    return bool(_directory(block, order, below)[0].keys() - {_GPS_VERSION})
 
 
 def _taken(block: bytes, order: str, tags: dict[int, bytes]) -> str | None:

@@ -20,6 +20,7 @@ class Header:
         orientation: EXIF orientation that has to be applied, 1..8.
         notes: words of ``NOTES`` that the file's structure shows.
         taken: EXIF date of the picture as written, or None.
+        located: EXIF has GPS data.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Header:
     orientation: int = 1
     notes: tuple[str, ...] = ()
     taken: str | None = None
+    located: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -48,6 +50,7 @@ class Draft:
     mode: str = ""
     orientation: int = 1
     taken: str | None = None
+    located: bool = False
     notes: list[str] = field(default_factory=list)
     has_exif: bool = False
 
@@ -57,12 +60,13 @@ class Draft:
             self.notes.append(word)
 
     def exif(self, block: bytes) -> None:
-        """Take orientation and date from an EXIF block; only the first block counts."""
+        """Take orientation, date and place from an EXIF block; only the first block counts."""
         if self.has_exif:
             return
         self.has_exif = True
         found = read_exif(block)
         self.orientation, self.taken = found.orientation, found.taken
+        self.located = found.located
         if found.broken:
             self.note("metadata-broken")
 
@@ -83,6 +87,7 @@ class Draft:
             self.orientation,
             tuple(self.notes),
             self.taken,
+            self.located,
         )
 
 

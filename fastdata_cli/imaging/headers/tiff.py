@@ -18,7 +18,7 @@ from fastdata_cli.imaging.source import Source
 _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC = 0x100, 0x101, 0x102, 0x106
 _STRIPS, _STRIP_BYTES, _TILES, _TILE_BYTES = 0x111, 0x117, 0x144, 0x145
 _ORIENTATION, _SAMPLES, _EXTRA, _FORMAT, _PROFILE = 0x112, 0x115, 0x152, 0x153, 0x8773
-_DATE, _EXIF_IFD = 0x132, 0x8769
+_DATE, _EXIF_IFD, _GPS_IFD = 0x132, 0x8769, 0x8825
 _TYPES = {1: "B", 2: "B", 3: "H", 4: "I", 6: "b", 7: "B", 8: "h", 9: "i", 13: "I", 16: "Q"}
 _MODES = {0: "L", 1: "L", 2: "RGB", 3: "P", 5: "CMYK", 6: "RGB"}
 _MAX_ENTRIES = 4096
@@ -109,9 +109,10 @@ def read(source: Source) -> Draft:
             draft.orientation = value
         else:
             draft.note("metadata-broken")
-    if not ifd.big and (_DATE in ifd.entries or _EXIF_IFD in ifd.entries):
-        # A TIFF file is laid out like an EXIF block; dates are looked for near its start only.
-        draft.taken = read_exif(source.read(0, 1 << 16)).taken
+    if not ifd.big and not ifd.entries.keys().isdisjoint((_DATE, _EXIF_IFD, _GPS_IFD)):
+        # A TIFF file is laid out like an EXIF block; what it says is looked for near its start.
+        found = read_exif(source.read(0, 1 << 16))
+        draft.taken, draft.located = found.taken, found.located
     kind, count, field = ifd.entries.get(_PROFILE, (0, 0, b""))
     if kind and count > len(field):
         at = struct.unpack(ifd.order + ("Q" if ifd.big else "I"), field)[0]

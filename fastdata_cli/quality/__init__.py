@@ -1,0 +1,1 @@
+"""Judging images by measurement: scores, thresholds, duplicates."""
