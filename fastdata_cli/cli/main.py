@@ -20,6 +20,7 @@ VERBS = {
     "convert": "Store images in a training-friendly layout: any source to any format.",
     "inspect": "Show what a dataset holds: counts, shapes, codec, ratio, labels, health.",
     "bench": "Measure datasets: device, reads, stages, DataLoader; say what to change.",
+    "clean": "Keep or drop images by measured quality; a Unix filter on lists of paths.",
     "formats": "List the formats, what each can do, and its options.",
 }
 

@@ -6,13 +6,20 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from fastdata_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, FastdataError, StorageError
+from fastdata_cli.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    FastdataError,
+    StorageError,
+    UsageError,
+)
 from fastdata_cli.keys import printable
 
 _SIGPIPE_EXIT = 141
@@ -75,6 +82,23 @@ def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(EXIT_FAILED) from None
 
     return run
+
+
+def require_place(path: Path | None) -> None:
+    """Raise before the work is done, not after it, if its file cannot be written.
+
+    Raises:
+        UsageError: a folder has the name, or the system would refuse.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"{printable(str(path))} is a folder: a file is needed")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(
+            f"{printable(str(path))} cannot be written",
+            hint="give a file in a folder that exists and can be written",
+        )
 
 
 def _os_error_text(problem: OSError) -> str:

@@ -27,13 +27,16 @@ class Talk:
         verb: shown before the bar.
         quiet: say nothing.
         rate: show how many are done a second.
+        bar: show a bar, if this is a terminal.
     """
 
-    def __init__(self, verb: str, *, quiet: bool = False, rate: bool = True) -> None:
+    def __init__(
+        self, verb: str, *, quiet: bool = False, rate: bool = True, bar: bool = True
+    ) -> None:
         self._quiet = quiet
         console = talk()
         self._bar: Progress | None = None
-        if console.is_terminal and not quiet:
+        if console.is_terminal and bar and not quiet:
             self._bar = Progress(
                 TextColumn(verb),
                 BarColumn(),
@@ -68,7 +71,7 @@ class Talk:
         else:
             say(text)
 
-    def progress(self, done: int, total: int) -> None:
+    def progress(self, done: int, total: int | None) -> None:
         """Move the bar."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)

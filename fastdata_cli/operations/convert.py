@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Capability, Part, Receipt, Target, Writer
 from fastdata_cli.engines.local import ordered_map
 from fastdata_cli.errors import BadSampleError, NothingUsableError, StaleStagingError
-from fastdata_cli.keys import to_text
+from fastdata_cli.operations.clean.selection import CLEAN_REASONS, Selection
 from fastdata_cli.operations.events import Listener, Silent
 from fastdata_cli.operations.packer import Outcome, Packer
 from fastdata_cli.operations.plan import Plan
+from fastdata_cli.operations.publishing import publish
+from fastdata_cli.operations.rejects import first_of, worded
 from fastdata_cli.operations.sizes import stored_bytes
-from fastdata_cli.operations.transform import Transform, change_for
+from fastdata_cli.operations.transform import transform_for
 from fastdata_cli.sample import Batch, Reject, Sample
 from fastdata_cli.storage.staging import staging_root, storage_errors
 from fastdata_cli.timing.environment import usable_cores
@@ -60,12 +60,21 @@ class ConvertReport:
     resumed_samples: int
     """Samples that an interrupted run had finished already."""
     too_many_bad: bool
+    interrupted: bool = False
+    """Ctrl-C was pressed when it could not be helped any more: the dataset is complete."""
+    cleaned: Mapping[str, int] = field(default_factory=dict)
+    """Good samples that the checks left out, by reason."""
     stages: tuple[Stage, ...] = field(default=())
 
     @property
     def bad(self) -> int:
         """All rejects."""
         return sum(self.rejects.values())
+
+    @property
+    def left_out(self) -> int:
+        """All that the checks left out."""
+        return sum(self.cleaned.values())
 
 
 def convert(
@@ -114,8 +123,19 @@ class _Run:
         self.clock = StageClock()
         self.receipts: dict[int, Receipt] = {}
         self.resumed = 0
+        self.selection: Selection | None = None
 
     def into(self, writer: Writer) -> ConvertReport:
+        with contextlib.ExitStack() as open_things:
+            if self.plan.clean is not None:
+                selection = Selection(self.plan.clean, self.plan.options.policy(), self.plan.path)
+                self.selection = open_things.enter_context(selection)
+            packer = self._begin(writer)
+            self._write_parts(writer, packer)
+            return self._publish(writer, packer)
+
+    def _begin(self, writer: Writer) -> Packer:
+        """Return the packer of the first part that is to be written."""
         done = list(writer.begin(self.plan.fingerprint))
         self.receipts = {receipt.part.index: receipt for receipt in done}
         self.resumed = sum(receipt.part.samples for receipt in done)
@@ -123,12 +143,15 @@ class _Run:
             self.listener.notice(f"continuing an interrupted run: {self.resumed} samples are there")
         if done:
             self._refuse_changes(writer.started)
-        position = done[-1].part.source_stop if done else 0
-        packer = Packer(
-            self.plan.schema, writer.limits, index=len(done), start=self.resumed, position=position
+            if self.selection is not None:
+                self.selection.resume(done, self.plan.source.reader, self.jobs)
+        return Packer(
+            self.plan.schema,
+            writer.limits,
+            index=len(done),
+            start=self.resumed,
+            position=done[-1].part.source_stop if done else 0,
         )
-        self._write_parts(writer, packer, position)
-        return self._publish(writer, packer)
 
     def _refuse_changes(self, started: float) -> None:
         """Refuse to go on when a file of the source was changed since the first part was made."""
@@ -141,14 +164,14 @@ class _Run:
                         path=str(file),
                     )
 
-    def _write_parts(self, writer: Writer, packer: Packer, position: int) -> None:
+    def _write_parts(self, writer: Writer, packer: Packer) -> None:
         parallel = Capability.PARALLEL_WRITE in self.plan.format.capabilities
         threads = self.jobs if parallel else 1
         pool = ThreadPoolExecutor(threads, thread_name_prefix="fastdata-write")
         waiting: list[Future[Receipt]] = []
         weight = 0
         try:
-            for part, batch in packer.pack(self._outcomes(position)):
+            for part, batch in packer.pack(self._outcomes(packer.position)):
                 weight = max(weight, batch.images.nbytes)
                 most = max(1, min(threads - 1, _WAITING_BYTES // max(weight, 1)))
                 while waiting and len(waiting) >= most:
@@ -162,6 +185,8 @@ class _Run:
 
     def _write(self, writer: Writer, packer: Packer, part: Part, batch: Batch) -> Receipt:
         with self.clock.stage("write"):
+            if self.selection is not None:
+                self.selection.keep(part.index, packer.prints.pop(part.index, ()))
             receipt = writer.write_part(part, batch)
         packer.recycle(batch)
         self.receipts[part.index] = receipt
@@ -169,15 +194,18 @@ class _Run:
 
     def _outcomes(self, position: int) -> Iterator[Outcome]:
         plan = self.plan
-        fill = plan.schema.image_shape if plan.options.on_bad == "fill" else None
-        change = change_for(plan.options, plan.source.reader.schema, plan.schema)
-        transform = self.clock.timed("transform", Transform(change, fill))
+        judge = None if self.selection is None else self.selection.judge
+        settle = _as_it_is if self.selection is None else self.selection.settle
+        schema = plan.source.reader.schema
+        transform = self.clock.timed(
+            "transform", transform_for(plan.options, schema, plan.schema, judge)
+        )
         samples = plan.source.reader.scan(range(position, plan.total))
         blocks = _blocks(self.clock.drawn("read", samples), position)
         done = position
         for outcomes in ordered_map(transform, blocks, workers=self.jobs, ahead=2 * self.jobs + 2):
-            for outcome in outcomes:
-                if isinstance(outcome, Reject) and plan.options.on_bad == "fail":
+            for outcome in map(settle, outcomes):
+                if isinstance(outcome, Reject) and self._is_fatal(outcome):
                     raise BadSampleError(
                         key=outcome.key,
                         reason=outcome.reason,
@@ -188,6 +216,9 @@ class _Run:
             done += len(outcomes)
             self.listener.progress(done, plan.total)
 
+    def _is_fatal(self, reject: Reject) -> bool:
+        return self.plan.options.on_bad == "fail" and reject.reason not in CLEAN_REASONS
+
     def _publish(self, writer: Writer, packer: Packer) -> ConvertReport:
         plan = self.plan
         receipts = [self.receipts[index] for index in sorted(self.receipts)]
@@ -195,26 +226,27 @@ class _Run:
         rejects = [*plan.source.rejects]
         rejects += [reject for receipt in receipts for reject in receipt.part.rejects]
         rejects += packer.trailing
-        by_reason = dict(sorted(Counter(reject.reason for reject in rejects).items()))
+        by_reason, cleaned = _by_reason(rejects)
         notes = Counter(dict(plan.source.notes))
         for receipt in receipts:
             notes.update(receipt.part.notes)
         if not samples:
             raise NothingUsableError(
                 f"{plan.source.name}: not one of {len(rejects)} samples is usable"
-                + _worded(by_reason),
-                hint=_first(rejects),
+                + worded({**by_reason, **cleaned}),
+                hint=first_of(rejects),
                 rejects=[asdict(reject) for reject in rejects[:20]],
             )
         looked_at = plan.total + len(plan.source.rejects)
-        beyond = not plan.options.tolerates(len(rejects), looked_at)
+        beyond = not plan.options.tolerates(sum(by_reason.values()), looked_at)
         beyond = beyond or DAMAGED_CONTAINER in by_reason
         counts: dict[str, Any] = {"rejects": by_reason, "notes": dict(sorted(notes.items()))}
+        if cleaned:
+            counts["cleaned"] = cleaned
         if beyond:
             counts["too_many_bad"] = True
-        listed = _write_rejects(plan.path, rejects)
         with self.clock.stage("publish"):
-            writer.publish(plan.manifest(counts))
+            published = publish(writer, plan.path, plan.manifest(counts), rejects)
         return ConvertReport(
             path=str(plan.path),
             format=plan.format.name,
@@ -224,7 +256,7 @@ class _Run:
             classes=len(plan.schema.class_names),
             rejects=by_reason,
             reject_examples=tuple(rejects[:10]),
-            rejects_path=None if listed is None else str(listed),
+            rejects_path=str(published.rejects_path) if published.rejects_path else None,
             notes=counts["notes"],
             logical_bytes=sum(receipt.part.bytes for receipt in receipts),
             stored_bytes=stored_bytes(
@@ -234,8 +266,21 @@ class _Run:
             seconds=self.clock.wall,
             resumed_samples=self.resumed,
             too_many_bad=beyond,
+            interrupted=published.interrupted,
+            cleaned=cleaned,
             stages=self.clock.stages(),
         )
+
+
+def _as_it_is(outcome: Outcome) -> Outcome:
+    return outcome
+
+
+def _by_reason(rejects: Iterable[Reject]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count bad samples, and good ones that the checks left out."""
+    counts = sorted(Counter(reject.reason for reject in rejects).items())
+    bad = {reason: count for reason, count in counts if reason not in CLEAN_REASONS}
+    return bad, {reason: count for reason, count in counts if reason in CLEAN_REASONS}
 
 
 def _blocks(
@@ -251,33 +296,3 @@ def _blocks(
             block, size = [], 0
     if block:
         yield block
-
-
-def rejects_path(destination: Path) -> Path:
-    """Return where the rejects of a destination are listed."""
-    return destination.parent / f"{destination.name}.rejects.jsonl"
-
-
-def _write_rejects(destination: Path, rejects: list[Reject]) -> Path | None:
-    """List every reject beside the destination; an earlier run's list goes away."""
-    path = rejects_path(destination)
-    with storage_errors(path):
-        if not rejects:
-            path.unlink(missing_ok=True)
-            return None
-        partial = path.with_name(f".{path.name}.partial")
-        with open(partial, "w", encoding="ascii") as file:
-            for reject in rejects:
-                file.write(json.dumps({**asdict(reject), "key": to_text(reject.key)}) + "\n")
-        partial.replace(path)
-    return path
-
-
-def _worded(by_reason: Mapping[str, int]) -> str:
-    words = ", ".join(f"{count} {reason}" for reason, count in by_reason.items())
-    return f" ({words})" if words else ""
-
-
-def _first(rejects: list[Reject]) -> str:
-    shown = [f"{to_text(r.key)}: {r.reason} {r.detail}".rstrip() for r in rejects[:3]]
-    return "; ".join(shown)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 from fastdata_cli.contract import Format
-from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
-from fastdata_cli.storage.staging import staging_root
+from fastdata_cli.errors import BusyError, DestinationExistsError, FastdataError, UsageError
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.storage.staging import Staging, staging_root
 
 
 def check_destination(
     path: Path, row: Format, *, overwrite: bool, source: Path | None = None
 ) -> None:
-    """Raise unless a run may write at ``path``.
+    """Raise unless a run may write at ``path``, or may find that it has written there.
+
+    What a run left that died just after it had published is asked about in ``already_published``,
+    when it is known what the new run would write.
 
     Args:
         overwrite: a dataset of ours may stand there, and will be replaced.
@@ -41,20 +46,58 @@ def check_destination(
     unfinished = (staging_root(path) / "journal.jsonl").exists()
     if not os.path.lexists(path) and (unfinished or not row.recognises(path)):
         return
+    if unfinished and not overwrite and Staging(path).is_remnant:
+        return
     if not overwrite:
         raise DestinationExistsError(
-            f"{shown} exists already",
+            f"{shown} exists already{_cleared_remnant(path)}",
             hint="choose another destination, or add --overwrite to replace a dataset of fastdata",
             path=str(path),
         )
     if source is not None and _overlap(path.resolve(), source.resolve()):
         raise DestinationExistsError(f"{shown} and the source overlap: it is not overwritten")
-    if not _is_ours(path, row):
+    if not _is_ours(path):
         raise DestinationExistsError(
             f"{shown} was not made by fastdata (it has no readable manifest): not overwritten",
             hint="move or delete it yourself",
             path=str(path),
         )
+
+
+def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | None:
+    """Return the manifest of what an equal run published before it was killed.
+
+    What that run left beside its dataset is cleared away. None where nothing stands there, or an
+    unfinished run is to be continued.
+
+    Raises:
+        DestinationExistsError: something else stands there.
+    """
+    staging = Staging(path)
+    unfinished = staging.root.exists() and not staging.is_remnant
+    if unfinished or not row.recognises(path):
+        return None
+    if staging.has_published(fingerprint):
+        manifest = row.open_reader(path, row.read_options()).manifest
+        if manifest is not None:
+            staging.clear()
+            return manifest
+    raise DestinationExistsError(
+        f"{path} exists already{_cleared_remnant(path)}",
+        hint="choose another destination, or add --overwrite to replace a dataset of fastdata",
+        path=str(path),
+    )
+
+
+def _cleared_remnant(path: Path) -> str:
+    """Clear away what a run left that died after it had published; return what to say of it."""
+    staging = Staging(path)
+    if not staging.is_remnant:
+        return ""
+    with contextlib.suppress(BusyError):
+        staging.clear()
+        return f"; {staging.root.name}, which a killed run had left beside it, is cleared away"
+    return ""
 
 
 def _lies_in(path: Path, source: Path) -> bool:
@@ -65,11 +108,11 @@ def _overlap(one: Path, other: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
-def _is_ours(path: Path, row: Format) -> bool:
+def _is_ours(path: Path) -> bool:
     from fastdata_cli import registry
 
-    found = row if row.recognises(path) else registry.recognise(path)
     try:
+        found = registry.recognise(path)  # what it is, not what it is to become
         return found.open_reader(path, found.read_options()).manifest is not None
     except (FastdataError, OSError):
         return False

@@ -12,8 +12,8 @@ class Listener(Protocol):
         """A line that the user should read before the result: a decision, a warning."""
         ...
 
-    def progress(self, done: int, total: int) -> None:
-        """``done`` of ``total`` samples are settled."""
+    def progress(self, done: int, total: int | None) -> None:
+        """``done`` of ``total`` samples are settled; None where nobody knows how many there are."""
         ...
 
 
@@ -23,5 +23,5 @@ class Silent:
     def notice(self, text: str) -> None:
         """Ignore it."""
 
-    def progress(self, done: int, total: int) -> None:
+    def progress(self, done: int, total: int | None) -> None:
         """Ignore it."""

@@ -18,13 +18,14 @@ from fastdata_cli.operations.convert import DAMAGED_CONTAINER
 from fastdata_cli.operations.plan import spread
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.operations.verify import Verification
-from fastdata_cli.sample import Payload, Sample
+from fastdata_cli.sample import Payload, Reject, Sample
 
 INSPECT_VERSION = 1
 """Version of the JSON; documented in docs/inspect-json.md."""
 
 # Images whose headers are read; more would not change the picture of a set.
 _SAMPLED = 512
+_NAMED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,8 @@ class ImageStatistics:
     mean_bytes: float
     unreadable: Mapping[str, int]
     """By reason."""
+    unreadable_first: tuple[Reject, ...] = ()
+    """The first few of those, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +221,7 @@ def _statistics(reader: Reader) -> ImageStatistics:
     from fastdata_cli.imaging.probe import probe
 
     kinds, sizes, modes, notes, unreadable = (Counter[str]() for _ in range(5))
+    bad: list[Reject] = []
     total = turned = 0
     positions = spread(len(reader), _SAMPLED)
     for position in positions:
@@ -227,6 +231,7 @@ def _statistics(reader: Reader) -> ImageStatistics:
             header = probe(image.data)
         except BadSampleError as problem:
             unreadable[problem.reason] += 1
+            bad.append(_named(reader, position, problem))
             continue
         kinds[header.kind] += 1
         sizes["{}x{}".format(*header.size)] += 1
@@ -243,7 +248,13 @@ def _statistics(reader: Reader) -> ImageStatistics:
         turned=turned,
         mean_bytes=total / len(positions),
         unreadable=_ranked(unreadable),
+        unreadable_first=tuple(bad[:_NAMED]),
     )
+
+
+def _named(reader: Reader, position: int, problem: BadSampleError) -> Reject:
+    key = to_text(problem.key or reader.keys()[position])
+    return Reject(key, problem.reason, problem.detail, position)
 
 
 def _ranked(counter: Counter[str]) -> dict[str, int]:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, PartLimits
+from fastdata_cli.quality.fingerprints import Fingerprint
+from fastdata_cli.quality.judge import Examined
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema, metadata_text
 
 # Where a writer names no limit in bytes, an arena begins with this much.
@@ -25,6 +27,10 @@ class Good:
     notes: tuple[str, ...] = ()
     stands_for: Reject | None = None
     """The bad sample in whose place this one is stored."""
+    index: int = -1
+    """Position in the source."""
+    finding: Examined | None = None
+    """What was measured on it, where checks were asked for."""
 
 
 Outcome = Good | Reject
@@ -48,9 +54,12 @@ class Packer:
         self._limits = limits
         self._index = index
         self._start = start
-        self._position = position
+        self.position = position
+        """Source positions below this one are packed."""
         self.trailing: list[Reject] = []
         """Rejects after the last part: no receipt carries them."""
+        self.prints: dict[int, tuple[Fingerprint, ...]] = {}
+        """Fingerprints of the samples of each part that is packed, until somebody takes them."""
         self._spare: list[NDArray[np.uint8]] = []
         self._open()
 
@@ -65,7 +74,7 @@ class Packer:
                 self._add(outcome)
             else:
                 self.trailing.append(outcome)
-            self._position += 1
+            self.position += 1
             if self._is_full():
                 yield self._close()
         if self._keys:
@@ -94,6 +103,7 @@ class Packer:
         self._labels: list[int] = []
         self._metadata: list[str | None] = []
         self._notes: Counter[str] = Counter()
+        self._prints: list[Fingerprint] = []
         self._size = 0
         # Taken with the first image: by then the part before this one may have given its own back.
         self._images: _Pixels | _Arena | None = None
@@ -120,6 +130,8 @@ class Packer:
     def _add(self, good: Good) -> None:
         sample = good.sample
         self._notes.update(good.notes)
+        if good.finding is not None:
+            self._prints.extend(good.finding.prints)
         if self._images is None:
             self._images = self._take_buffer()
         self._images.add(sample.image)
@@ -133,7 +145,7 @@ class Packer:
             index=self._index,
             start=self._start,
             samples=len(self._keys),
-            source_stop=self._position,
+            source_stop=self.position,
             rejects=tuple(self.trailing),
             notes=dict(self._notes),
             bytes=self._size,
@@ -142,6 +154,8 @@ class Packer:
         assert self._images is not None, "a part has at least one sample"
         images, offsets = self._images.filled()
         batch = Batch(self._keys, labels, images, offsets, self._metadata)
+        if self._prints:
+            self.prints[part.index] = tuple(self._prints)
         self._index += 1
         self._start += part.samples
         self.trailing = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
 from fastdata_cli.operations.source import Source
 from fastdata_cli.operations.transform import reencodes
 from fastdata_cli.options import Options
+from fastdata_cli.quality.options import CleanOptions, parse_clean
 from fastdata_cli.sample import Payload, Schema
 
 _IMAGE_NAMES = "images are recognised by their file names (.jpg .png .webp …) below the folder"
@@ -40,6 +42,8 @@ class Plan:
     schema: Schema
     total: int
     """How many source samples will be looked at."""
+    clean: CleanOptions | None = None
+    """What the checks leave out; None where nobody asked for checks."""
 
     @property
     def reencoded(self) -> str | None:
@@ -54,13 +58,16 @@ class Plan:
     @property
     def fingerprint(self) -> str:
         """What the output's bytes depend on: only an equal run may be continued."""
-        settled = {
+        settled: dict[str, Any] = {
             "source": self.source.fingerprint,
             "format": self.format.name,
             "convert": self.options.to_mapping(),
             "write": self.write_options.to_mapping(),
             "tool": __version__,
         }
+        if self.clean is not None:
+            settled["clean"] = self.clean.to_mapping()
+            settled["against"] = _state_of(self.clean.against)
         text = json.dumps(settled, sort_keys=True, ensure_ascii=True)
         return str(xxhash.xxh3_128_hexdigest(text.encode()))
 
@@ -68,6 +75,7 @@ class Plan:
         """Return the manifest of the dataset, with what is known so far."""
         options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
         options["reencoded"] = self.reencoded
+        options["clean"] = None if self.clean is None else _given(self.clean)
         return Manifest(
             format=self.format.name,
             schema=self.schema,
@@ -89,8 +97,13 @@ def make_plan(
     options: ConvertOptions,
     write_options: Options,
     listener: Listener,
+    *,
+    clean: CleanOptions | None = None,
 ) -> Plan:
     """Settle what will be written; says on ``listener`` what the user did not decide.
+
+    Args:
+        clean: the checks, where they are not in ``options.clean``.
 
     Raises:
         UsageError: options that contradict each other or the payload.
@@ -102,6 +115,8 @@ def make_plan(
             f"{source.name}: no images here{_why_empty(source)}",
             hint=_IMAGE_NAMES if source.format == "tree" else "",
         )
+    if options.clean is not None:
+        clean = parse_clean(options.clean)
     payload = _payload(options, row, source.reader.schema)
     _check_options(options, payload)
     if options.payload is None and payload is not row.payloads[0] and reencodes(options):
@@ -121,7 +136,21 @@ def make_plan(
         write_options=write_options,
         schema=schema,
         total=total,
+        clean=clean,
     )
+
+
+def _given(options: Options) -> dict[str, Any]:
+    """Return what is set of some options."""
+    return {k: v for k, v in options.to_mapping().items() if v not in (None, False)}
+
+
+def _state_of(path: str | None) -> list[int] | None:
+    """Return what changes when a file does; None where there is none."""
+    if path is None or not os.path.exists(path):
+        return None
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _why_empty(source: Source) -> str:
@@ -170,10 +199,10 @@ def _schema(
     names = reader.schema.class_names
     if payload is Payload.ENCODED:
         if reader.schema.payload is Payload.PIXELS:
-            _check_encodable(reader.schema)
+            _check_encodable(reader)
         return options, Schema(payload=payload, class_names=names)
     if reader.schema.payload is Payload.PIXELS:
-        return options, _pixels_kept(reader.schema, options)
+        return options, _pixels_kept(reader, options)
     size = options.settled_size
     if size is None:
         size = common_size(reader, options)
@@ -189,16 +218,17 @@ def _schema(
     return options, Schema(payload=payload, image_shape=(*size, 3), class_names=names)
 
 
-def _pixels_kept(source: Schema, options: ConvertOptions) -> Schema:
+def _pixels_kept(reader: Reader, options: ConvertOptions) -> Schema:
+    source = reader.schema
     assert source.image_shape is not None
     shape, size = source.image_shape, options.settled_size
     if len(shape) != 3 or shape[2] not in (1, 2, 3, 4):
         raise UnsupportedError(
-            f"images of shape {list(shape)} are not height, width, channels",
+            f"{reader.path}: images of shape {list(shape)} are not height, width, channels",
             hint="transpose the array to N,H,W,C first",
         )
     if size is not None and size != shape[:2]:
-        _check_encodable(source)
+        _check_encodable(reader)
         shape = (*size, 3)
     return Schema(
         payload=Payload.PIXELS,
@@ -208,10 +238,12 @@ def _pixels_kept(source: Schema, options: ConvertOptions) -> Schema:
     )
 
 
-def _check_encodable(source: Schema) -> None:
+def _check_encodable(reader: Reader) -> None:
+    source = reader.schema
     if source.dtype != "uint8" or source.image_shape is None or source.image_shape[-1] != 3:
         raise UnsupportedError(
-            f"pixels {source.dtype}{list(source.image_shape or ())} cannot be resized or encoded",
+            f"{reader.path}: {source.dtype}{list(source.image_shape or ())} pixels cannot be"
+            " resized or encoded",
             hint="that needs uint8 H,W,3; keep them as they are in zarr, raw, hdf5 or lmdb",
         )
 

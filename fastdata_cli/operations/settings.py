@@ -1,4 +1,4 @@
-"""The options of convert, and their textual values turned into numbers."""
+"""The options of convert and clean, and their textual values turned into numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,30 @@ class SourceOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertOptions(Options):
+class PolicyOptions(Options):
+    """How image files are judged and turned into pixels."""
+
+    background: str = option("white", "what shows through transparency: white, black, #rrggbb")
+    max_pixels: int = option(
+        DEFAULT_MAX_PIXELS, "reject images whose header claims more pixels", minimum=1
+    )
+    allow_truncated: bool = option(False, "accept incomplete JPEG and PNG files")
+    no_orient: bool = option(False, "leave pixels as stored, whatever EXIF orientation says")
+    strict: bool = option(False, "reject files with decoder warnings or broken metadata")
+
+    def policy(self) -> ImagePolicy:
+        """Return the image policy that these options describe."""
+        return ImagePolicy(
+            background=parse_colour(self.background),
+            allow_truncated=self.allow_truncated,
+            max_pixels=self.max_pixels,
+            orient=not self.no_orient,
+            strict=self.strict,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(PolicyOptions):
     """What becomes of the samples on their way. Everything here shapes the output."""
 
     payload: str | None = option(
@@ -53,28 +76,14 @@ class ConvertOptions(Options):
     quality: int | None = option(
         None, f"JPEG quality where images are re-encoded (default {DEFAULT_QUALITY})", minimum=1
     )
-    background: str = option("white", "what shows through transparency: white, black, #rrggbb")
-    max_pixels: int = option(
-        DEFAULT_MAX_PIXELS, "reject images whose header claims more pixels", minimum=1
+    clean: str | None = option(
+        None, 'leave out what these checks of clean reject, such as "variance-min=10"'
     )
-    allow_truncated: bool = option(False, "accept incomplete JPEG and PNG files")
-    no_orient: bool = option(False, "leave pixels as stored, whatever EXIF orientation says")
-    strict: bool = option(False, "reject files with decoder warnings or broken metadata")
     on_bad: str = option("skip", "what a bad sample does", choices=("skip", "fail", "fill"))
     max_bad: str | None = option(
         None, "bad samples tolerated, N or P% (default: 1%, and always 10); beyond it exit 3"
     )
     limit: int | None = option(None, "convert only the first N samples", minimum=1)
-
-    def policy(self) -> ImagePolicy:
-        """Return the image policy that these options describe."""
-        return ImagePolicy(
-            background=parse_colour(self.background),
-            allow_truncated=self.allow_truncated,
-            max_pixels=self.max_pixels,
-            orient=not self.no_orient,
-            strict=self.strict,
-        )
 
     @property
     def settled_size(self) -> tuple[int, int] | None:

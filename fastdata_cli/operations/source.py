@@ -108,11 +108,7 @@ def _from_list(listed: str, options: SourceOptions) -> Source:
 
 def _path_stream(listed: str) -> BinaryIO:
     if listed == STDIN:
-        if sys.stdin is None or sys.stdin.isatty():
-            raise UsageError(
-                "the list of paths is expected on standard input, and that is the terminal",
-                hint="pipe it: find images -name '*.jpg' | fastdata convert - out.zarr",
-            )
+        require_stdin("find images -name '*.jpg' | fastdata convert - out.zarr")
         return open(sys.stdin.fileno(), "rb", closefd=False)
     try:
         return open(listed, "rb")
@@ -120,6 +116,20 @@ def _path_stream(listed: str) -> BinaryIO:
         raise SourceNotFoundError(f"{listed}: there is no such list of paths") from None
     except OSError as problem:
         raise UsageError(f"{listed}: cannot be read ({problem.strerror})") from problem
+
+
+def require_stdin(example: str) -> None:
+    """Raise UsageError, with a pipeline that works, unless something is piped in."""
+    if sys.stdin is None:  # closed by whoever started this
+        state = "closed"
+    elif sys.stdin.isatty():
+        state = "the terminal"
+    else:
+        return
+    raise UsageError(
+        f"the list of paths is expected on standard input, and that is {state}",
+        hint=f"pipe it: {example}",
+    )
 
 
 def _labelling(options: SourceOptions) -> dict[str, Any]:

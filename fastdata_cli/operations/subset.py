@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Finding, Reader
 from fastdata_cli.errors import BadSampleError
+from fastdata_cli.extents import Extents
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch, Reject, Sample
 
@@ -41,6 +42,10 @@ class Subset:
     ) -> Batch:
         """Return some samples."""
         return self.reader.read_many(self.indices[np.asarray(indices, np.int64)], out)
+
+    def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
+        """Return where some samples are stored."""
+        return self.reader.locate(self.indices[np.asarray(indices, np.int64)])
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one encoded image."""

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
+from fastdata_cli.imaging import ImagePolicy
+from fastdata_cli.imaging.decode import Decoded, decode
+from fastdata_cli.operations.clean.candidate import Candidate
+from fastdata_cli.operations.clean.selection import left_out
 from fastdata_cli.operations.packer import Good, Outcome
 from fastdata_cli.operations.settings import DEFAULT_QUALITY, ConvertOptions
+from fastdata_cli.quality.judge import Judge
 from fastdata_cli.sample import Payload, Reject, Sample, Schema
 
 Image = NDArray[Any]
-Change = Callable[[Image], tuple[Image, tuple[str, ...]]]
+Decoding = Callable[[tuple[int, int] | None], Decoded]
+"""Decodes the image at hand, at least of the (height, width) given; None for all its pixels."""
+Change = Callable[[Image, Decoding], tuple[Image, tuple[str, ...]]]
 
 FILL_GREY = 128
 _DOUBTS = frozenset({"trailing-bytes", "truncated"})
@@ -28,11 +36,18 @@ class Transform:
 
     Args:
         change: returns the new image and notes, or raises BadSampleError.
+        policy: how files are judged and decoded.
         fill: shape of the grey image that stands in for a bad one, or None to reject it.
+        judge: measures the image before it is changed; what it has reasons against becomes a
+            reject, whatever ``fill`` says.
+        decodes: the change decodes files to RGB: a judge then looks at the same pixels.
     """
 
     change: Change
+    policy: ImagePolicy
     fill: tuple[int, ...] | None = None
+    judge: Judge | None = None
+    decodes: bool = False
 
     def __call__(self, block: list[tuple[int, Sample | Reject]]) -> list[Outcome]:
         """Return the outcome of each sample of a block, in order."""
@@ -40,13 +55,30 @@ class Transform:
 
     def _one(self, index: int, sample: Sample | Reject) -> Outcome:
         if isinstance(sample, Reject):
-            return self._rejected(sample, label=-1)
+            return self._rejected(replace(sample, index=index), label=-1)
         try:
-            image, notes = self.change(sample.image)
+            if self.judge is not None:
+                return self._judged(self.judge, index, sample)
+            image, notes = self.change(sample.image, partial(_decoded_anew, sample, self.policy))
         except BadSampleError as problem:
             reject = Reject(sample.key, problem.reason, problem.detail, index)
             return self._rejected(reject, label=sample.label)
-        return Good(Sample(sample.key, image, sample.label, sample.metadata), notes)
+        return Good(Sample(sample.key, image, sample.label, sample.metadata), notes, index=index)
+
+    def _judged(self, judge: Judge, index: int, sample: Sample) -> Outcome:
+        view = Candidate(sample.key, index, sample.image).view(self.policy)
+        if self.decodes and judge.needs_whole:
+            _ = view.pixels  # asked for first, so that the checks need no decode of their own
+        finding = judge.examine(view)
+        if isinstance(finding, Reject):
+            return self._rejected(replace(finding, index=index), label=sample.label)
+        reasons = judge.reasons(finding.scores)
+        if reasons:
+            return left_out(sample.key, index, reasons)
+        image, notes = self.change(sample.image, view.decoded)
+        kept = Sample(sample.key, image, sample.label, sample.metadata)
+        notes = tuple(dict.fromkeys((*notes, *finding.notes)))
+        return Good(kept, notes, index=index, finding=finding)
 
     def _rejected(self, reject: Reject, *, label: int) -> Outcome:
         if self.fill is None:
@@ -56,12 +88,35 @@ class Transform:
         return Good(filled, ("filled",), stands_for=reject)
 
 
-def change_for(options: ConvertOptions, source: Schema, target: Schema) -> Change:
-    """Return the change that turns the source's images into the destination's."""
+def _decoded_anew(sample: Sample, policy: ImagePolicy, at_least: tuple[int, int] | None) -> Decoded:
+    return decode(sample.image.data, policy, at_least=at_least)
+
+
+def transform_for(
+    options: ConvertOptions, source: Schema, target: Schema, judge: Judge | None = None
+) -> Transform:
+    """Return what turns the source's samples into the destination's.
+
+    Args:
+        judge: what measures them on the way, if anything.
+    """
+    encoded = source.payload is Payload.ENCODED
+    return Transform(
+        change=_change_for(options, source, target, judged=judge is not None),
+        policy=options.policy(),
+        fill=target.image_shape if options.on_bad == "fill" else None,
+        judge=judge,
+        decodes=encoded and (target.payload is Payload.PIXELS or reencodes(options)),
+    )
+
+
+def _change_for(options: ConvertOptions, source: Schema, target: Schema, *, judged: bool) -> Change:
     if source.payload is Payload.ENCODED:
         if target.payload is Payload.PIXELS:
             return _decoded(options, target)
-        return _reencoded(options) if reencodes(options) else _checked(options)
+        if reencodes(options):
+            return _reencoded(options)
+        return _unchanged if judged else _checked(options)
     if target.payload is Payload.PIXELS:
         return _resized(options, source, target)
     return _encoded(options)
@@ -72,20 +127,24 @@ def reencodes(options: ConvertOptions) -> bool:
     return any(value is not None for value in (options.size, options.max_side, options.quality))
 
 
+def _unchanged(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
+    return image, ()
+
+
 def _decoded(options: ConvertOptions, target: Schema) -> Change:
-    from fastdata_cli.imaging.decode import decode
     from fastdata_cli.imaging.resize import resize
 
     assert target.image_shape is not None
     size = (target.image_shape[0], target.image_shape[1])
-    policy, fit, interpolation = options.policy(), options.fit_word, options.interpolation_word
+    background = options.policy().background
+    fit, interpolation = options.fit_word, options.interpolation_word
     resizes = options.size is not None
 
-    def change(image: Image) -> tuple[Image, tuple[str, ...]]:
-        decoded = decode(image.data, policy, at_least=size if resizes else None)
+    def change(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
+        decoded = decoding(size if resizes else None)
         pixels = decoded.pixels
         if resizes:
-            pixels = resize(pixels, size, fit, interpolation, background=policy.background)
+            pixels = resize(pixels, size, fit, interpolation, background=background)
         elif pixels.shape[:2] != size:
             raise BadSampleError(
                 reason="size-mismatch",
@@ -104,21 +163,19 @@ def _checked(options: ConvertOptions) -> Change:
     --strict rejects, show in no other way.
     """
     from fastdata_cli.imaging.check import check
-    from fastdata_cli.imaging.decode import decode
 
     policy = options.policy()
 
-    def change(image: Image) -> tuple[Image, tuple[str, ...]]:
+    def change(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
         notes = check(image.data, policy).notes
         if policy.strict or not _DOUBTS.isdisjoint(notes):
-            notes = decode(image.data, policy, at_least=(1, 1)).notes
+            notes = decoding((1, 1)).notes
         return image, notes
 
     return change
 
 
 def _reencoded(options: ConvertOptions) -> Change:
-    from fastdata_cli.imaging.decode import decode
     from fastdata_cli.imaging.probe import probe
 
     policy = options.policy()
@@ -131,8 +188,8 @@ def _reencoded(options: ConvertOptions) -> Change:
         scale = min(1.0, options.max_side / max(height, width))
         return options.settled_size or (math.ceil(height * scale), math.ceil(width * scale))
 
-    def change(image: Image) -> tuple[Image, tuple[str, ...]]:
-        decoded = decode(image.data, policy, at_least=needed(image))
+    def change(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
+        decoded = decoding(needed(image))
         return _jpeg(bounded(decoded.pixels), options), decoded.notes
 
     return change
@@ -143,7 +200,7 @@ def _encoded(options: ConvertOptions) -> Change:
 
     bounded = _bounded(options)
 
-    def change(image: Image) -> tuple[Image, tuple[str, ...]]:
+    def change(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
         if options.quality is not None or options.max_side is not None:
             return _jpeg(bounded(image), options), ()
         return np.frombuffer(encode_png(bounded(image)), np.uint8), ()
@@ -155,12 +212,12 @@ def _resized(options: ConvertOptions, source: Schema, target: Schema) -> Change:
     from fastdata_cli.imaging.resize import resize
 
     if source.image_shape == target.image_shape:
-        return lambda image: (image, ())
+        return _unchanged
     assert target.image_shape is not None
     size = (target.image_shape[0], target.image_shape[1])
     background = options.policy().background
 
-    def change(image: Image) -> tuple[Image, tuple[str, ...]]:
+    def change(image: Image, decoding: Decoding) -> tuple[Image, tuple[str, ...]]:
         fit, interpolation = options.fit_word, options.interpolation_word
         return resize(image, size, fit, interpolation, background=background), ()
 

@@ -53,6 +53,21 @@ def test_a_tree_is_inspected_as_it_is(run: Run, tree: Path) -> None:
     assert report["class_names"] == ["class0", "class1", "class2"]
 
 
+def test_the_first_unreadable_files_are_named(run: Run, tree: Path) -> None:
+    for number in range(12):
+        (tree / f"class{number % 3}" / f"{number:04d}.jpg").write_bytes(b"<html>")
+    (tree / "class0" / "50% off.jpg").write_bytes(b"")
+    text = run("inspect", tree).stdout
+    for word in ("Unreadable: 13", "class0/0000.jpg", "not-an-image", "class0/50% off.jpg"):
+        assert word in text
+    assert "… 3 more" in text
+    images = json.loads(run("inspect", tree, "--json").stdout)["images"]
+    assert images["unreadable"] == {"not-an-image": 12, "empty": 1}
+    first = images["unreadable_first"]
+    assert len(first) == 10
+    assert (first[0]["key"], first[0]["reason"]) == ("class0/0000.jpg", "not-an-image")
+
+
 @pytest.mark.parametrize(
     ("name", "lost"),
     [("out", "class0/0003.jpg"), ("out.zarr", "images/c/1/0/0/0"), ("v2.zarr", "images/2.0.0.0")],

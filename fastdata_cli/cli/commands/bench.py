@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +12,9 @@ import typer
 from fastdata_cli import registry
 from fastdata_cli.cli import bench_export, bench_tables, flags
 from fastdata_cli.cli.bench_comparison import slower_lines
-from fastdata_cli.cli.output import data, reports_errors, say
+from fastdata_cli.cli.output import data, reports_errors, require_place, say
 from fastdata_cli.cli.page import render_page
+from fastdata_cli.cli.page.write import write_page
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import EXIT_FOUND, EXIT_INTERRUPTED, UsageError
@@ -73,7 +73,7 @@ def _bench(
     share = _share(fail_if_slower, compare)
     before = load_record(compare) if compare else None
     for target in (save, report_file):
-        _require_place(target)
+        require_place(target)
     options = BenchOptions(**flags.pick(BenchOptions, values))
     readers = _open(paths)
     with Talk("measuring", quiet=quiet, rate=False) as listener:
@@ -87,7 +87,7 @@ def _bench(
                 changes = confirmed(changes, compare_records(again, before, share=share))
     _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if report_file is not None:
-        report_file.write_text(render_page(found, changes), encoding="utf-8")
+        write_page(render_page(found, changes), report_file)
         say(f"page → {printable(str(report_file))}")
     if changes is not None and fail_if_slower and changes.slower:
         for line in slower_lines(changes):
@@ -104,19 +104,6 @@ def _share(text: str | None, compare: Path | None) -> float:
             hint="add --compare FILE.json, which an earlier run wrote with --save",
         )
     return parse_share(text)
-
-
-def _require_place(path: Path | None) -> None:
-    """Raise before anything is measured, not a minute later, if a file cannot be written."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise UsageError(f"{printable(str(path))} is a folder: a file is needed")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(
-            f"{printable(str(path))} cannot be written",
-            hint="give a file in a folder that exists and can be written",
-        )
 
 
 def _open(paths: Sequence[str]) -> list[_Named]:

@@ -9,16 +9,16 @@ import typer
 
 from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
-from fastdata_cli.cli.output import reports_errors, say, talk
+from fastdata_cli.cli.converting import run_plan
+from fastdata_cli.cli.output import reports_errors, talk
 from fastdata_cli.cli.progress import Talk
-from fastdata_cli.errors import EXIT_INTERRUPTED, TooManyBadError, UsageError
-from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport, convert
+from fastdata_cli.errors import TooManyBadError, UsageError
+from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport
 from fastdata_cli.operations.destination import check_destination
 from fastdata_cli.operations.estimate import Estimate, estimate
-from fastdata_cli.operations.plan import Plan, make_plan
+from fastdata_cli.operations.plan import make_plan
 from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
 from fastdata_cli.operations.source import open_source
-from fastdata_cli.storage.staging import staging_root
 
 _FORMATS = registry.all_formats()
 _SOURCE = flags.parameters(SourceOptions, panel="Source")
@@ -88,7 +88,7 @@ def _convert(
         if dry_run:
             _show_estimate(estimate(plan, jobs=jobs))
             return
-        report = _run(plan, jobs, overwrite, listener)
+        report = run_plan(plan, jobs, overwrite, listener)
     if not quiet:
         _show(report, timings)
     if report.too_many_bad:
@@ -113,21 +113,6 @@ def _places(
     if "://" in destination or "://" in (source or ""):
         raise UsageError("URLs are not supported: give a local path")
     return source, Path(destination)
-
-
-def _run(plan: Plan, jobs: int | None, overwrite: bool, listener: Talk) -> ConvertReport:
-    try:
-        return convert(plan, jobs=jobs, overwrite=overwrite, listener=listener)
-    except KeyboardInterrupt:
-        kept = staging_root(plan.path)
-        text = "interrupted: nothing was finished yet, nothing is left behind"
-        if kept.exists():
-            text = (
-                f"interrupted: finished parts are kept in {kept}; "
-                "the same command continues from there"
-            )
-        say(text, style="yellow")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _what_is_wrong(report: ConvertReport) -> str:
@@ -155,14 +140,16 @@ def _show(report: ConvertReport, timings: bool) -> None:
                 ("logical size", tables.size_text(report.logical_bytes)),
                 ("stored size", tables.size_text(report.stored_bytes)),
                 ("notes", tables.pairs_text(report.notes)),
+                ("left out", tables.pairs_text(report.cleaned)),
                 ("bad samples", tables.pairs_text(report.rejects)),
                 ("listed in", report.rejects_path),
                 ("time", f"{tables.time_text(report.seconds)}, {rate:,.0f} samples/s"),
             ],
         )
     )
-    if report.bad:
-        console.print(tables.rejects_table(report.reject_examples, report.bad))
+    if report.bad or report.left_out:
+        total = report.bad + report.left_out
+        console.print(tables.rejects_table(report.reject_examples, total))
     if timings:
         console.print(tables.stages_table(report.stages, report.seconds))
 

@@ -211,6 +211,10 @@ def _show_histograms(console: Console, report: InspectReport) -> None:
         ("unreadable", tables.pairs_text(images.unreadable)),
     ]
     console.print(tables.facts_table(f"Images, {how}", facts))
+    first = [(r.key, r.reason, to_text(r.detail)) for r in images.unreadable_first]
+    if first:
+        total = sum(images.unreadable.values())
+        console.print(tables.faults_table(f"Unreadable: {total:,}", "reason", first, total))
 
 
 def _show_problems(console: Console, report: InspectReport) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -14,12 +12,10 @@ from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_export import to_json
 from fastdata_cli.cli.bench_sections import latency_section, sections
 from fastdata_cli.cli.page.charts import Charts
+from fastdata_cli.cli.page.template import load_template
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.report import BenchReport
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 # What HTML could take for the end of a script, and what JavaScript once took for the end of a line.
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -37,7 +33,7 @@ def render_page(report: BenchReport, changes: ComparisonReport | None = None) ->
         made.append(comparison_section(changes))
     tables = {section.name: section for section in made if section.groups}
     named = words.labels([each.path for each in report.datasets])
-    return _template().render(
+    return load_template("page.html").render(
         headline=words.headline(report),
         day=datetime.now(UTC).date().isoformat(),
         seconds=words.number_text(report.seconds),
@@ -60,19 +56,3 @@ def render_page(report: BenchReport, changes: ComparisonReport | None = None) ->
             json.dumps(json.loads(to_json(report)), separators=(",", ":")).translate(_ESCAPES)
         ),
     )
-
-
-@cache
-def _template() -> Template:
-    # Imported here: every other verb does without it.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("fastdata_cli.cli.page", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["zip"] = zip
-    return environment.get_template("page.html")

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Finding
+from fastdata_cli.errors import UnsupportedError
+from fastdata_cli.extents import Extents
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
 
@@ -54,6 +56,10 @@ class ConstantReader:
             out = np.empty((len(indices), *shape), self.schema.dtype)
         out.fill(127)
         return Batch([""] * len(indices), np.zeros(len(indices), np.int64), out)
+
+    def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
+        """Refuse: nothing is stored."""
+        raise UnsupportedError("the image is in memory, and stored nowhere")
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of the image."""

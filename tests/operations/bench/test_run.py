@@ -144,7 +144,7 @@ def test_the_only_dataset_vanishes_in_one_error(tmp_path: Path) -> None:
     path = write_raw(tmp_path / "gone.raw")
 
     class Removing(Silent):
-        def progress(self, done: int, total: int) -> None:
+        def progress(self, done: int, total: int | None) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
     with pytest.raises(DamagedDatasetError, match="vanished while it was measured"):
@@ -202,7 +202,7 @@ def test_an_interruption_leaves_a_whole_record_of_what_was_measured(tmp_path: Pa
     class Interrupting(Silent):
         calls = 0
 
-        def progress(self, done: int, total: int) -> None:
+        def progress(self, done: int, total: int | None) -> None:
             self.calls += 1
             if self.calls == 5:
                 raise KeyboardInterrupt

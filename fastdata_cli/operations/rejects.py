@@ -1,0 +1,44 @@
+"""The list of what a run left out: one JSON object a line, beside the destination."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from fastdata_cli.keys import to_text
+from fastdata_cli.sample import Reject
+from fastdata_cli.storage.staging import storage_errors
+
+
+def rejects_path(destination: Path) -> Path:
+    """Return where the rejects of a destination are listed."""
+    return destination.parent / f"{destination.name}.rejects.jsonl"
+
+
+def write_rejects(destination: Path, rejects: Sequence[Reject]) -> Path | None:
+    """List every reject beside the destination; an earlier run's list goes away."""
+    path = rejects_path(destination)
+    with storage_errors(path):
+        if not rejects:
+            path.unlink(missing_ok=True)
+            return None
+        partial = path.with_name(f".{path.name}.partial")
+        with open(partial, "w", encoding="ascii") as file:
+            for reject in rejects:
+                file.write(json.dumps({**asdict(reject), "key": to_text(reject.key)}) + "\n")
+        partial.replace(path)
+    return path
+
+
+def worded(by_reason: Mapping[str, int]) -> str:
+    """Return counts in brackets, with a space before; nothing for none."""
+    words = ", ".join(f"{count} {reason}" for reason, count in by_reason.items())
+    return f" ({words})" if words else ""
+
+
+def first_of(rejects: Sequence[Reject]) -> str:
+    """Return the first few rejects on one line."""
+    shown = [f"{to_text(r.key)}: {r.reason} {r.detail}".rstrip() for r in rejects[:3]]
+    return "; ".join(shown)
