@@ -2,13 +2,15 @@
 # make test   install, then lint, types, architecture and tests: what CI runs
 # make check  the same without installing: the daily loop
 # make timed  the tests that look at a clock, by hand
+# make bench  fastdata against the machine and other libraries; PHOTOS=DIR takes your own images
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORK ?= build/bench
 
-.PHONY: demo test check timed install clean
+.PHONY: demo test check timed bench install clean
 
 demo: $(STAMP)
 	@bash sample_data/demo.sh $(BIN)/fastdata
@@ -25,6 +27,10 @@ check:
 # Measurements against known truth: by hand, on a quiet machine.
 timed: $(STAMP)
 	$(BIN)/pytest -m timed
+
+# Prints its tables; the record is what benchmarks.document makes docs/performance.md from.
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.run --work $(WORK) --save $(WORK)/record.json
 
 install: $(STAMP)
 

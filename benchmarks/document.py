@@ -1,0 +1,164 @@
+"""Owns docs/performance.md: written from the record of a real run, never by hand.
+
+    python -m benchmarks.document build/bench/record.json
+
+The record is kept beside it, in benchmarks/results/, so that every figure can be traced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import Judgement, TableFacts, Verdict, compared, figure, judge, tables_of
+from benchmarks.tables import markdown, spread
+from fastdata_cli.errors import FastdataError
+from fastdata_cli.timing.record import Record, load_record, save_record
+
+_ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = _ROOT / "docs" / "performance.md"
+RESULTS = _ROOT / "benchmarks" / "results"
+
+_HEAD = """# Performance
+
+How fast datasets are read and written, against what the machine allows and against other libraries.
+`make bench` measures it anew; every figure below is from one run of it, kept in
+[{kept}](../benchmarks/results/{kept}).
+
+## How it is measured
+
+- Every line is a process of its own. In each round all processes of a table do one repeat, one
+  after another, in an order that rotates, so that a disturbance meets all alike. A repeat lasts
+  {seconds:g} s or more; there are {rounds} of them after one of warm-up.
+- Rates are medians. A ratio compares the median seconds per sample, ours with its reference; its
+  bounds are a 95 % bootstrap. Where they lie far apart the machine was not quiet: trust ratios more
+  than rates, and ratios only as far as their bounds.
+- A reference is a loop without any container: what somebody would write who knows the machine.
+  What each does is said below its table.
+- All data is in the page cache. That is measured before and after the rounds; where it does not hold,
+  the table says so.
+- Samples are in random order, another one each epoch, in batches of 64, unless said otherwise.
+- Containers are made by `fastdata convert`, from the same files. Conversions are timed within a
+  running process: starting Python takes a fraction of a second besides.
+
+## The machine
+"""
+
+_REPEAT = """## Do it yourself
+
+```console
+$ PHOTOS=~/photos make bench                              # all tables, about ten minutes
+$ .venv/bin/python -m benchmarks.run --list               # the rows
+$ .venv/bin/python -m benchmarks.run --only pixels/zarr   # one row and its reference
+```
+
+Without `PHOTOS` the painted images of `sample_data`, enlarged, stand in: they show the order of
+magnitude. Other libraries are installed on the first run, each into an environment of its own below
+`build/`; one that cannot be installed is named. `WORK=/mnt/disk make bench` puts the data, some
+10 GB, on another disk. How a row is added: [benchmarks](../benchmarks/README.md).
+"""
+
+
+def write_document(record: Record, kept: str) -> str:
+    """Return the document of a record.
+
+    Args:
+        record: of ``benchmarks.run``.
+        kept: name of the record's file in ``benchmarks/results``.
+    """
+    tables = tables_of(record)
+    options = record.options
+    head = _HEAD.format(kept=kept, seconds=options["seconds"], rounds=options["rounds"])
+    lines = [head, *_machine(record), "", "## Results", ""]
+    for table in tables:
+        lines += markdown(record, table)
+    lines += ["## Where we lose, and why", "", *_losses(record, tables), "", _REPEAT]
+    return "\n".join(lines)
+
+
+def _machine(record: Record) -> Iterator[str]:
+    where, photos = record.environment, record.facts["photos"]
+    facts: dict[str, Any] = {
+        "processor": f"{where.cpu_model}, {where.cores_usable} usable cores",
+        "memory": f"{where.memory_bytes / 2**30:.0f} GiB",
+        "storage": ", ".join(f"{each.filesystem} on {each.device}" for each in where.storage),
+        "software": f"Linux {where.kernel}, Python {where.python}, fastdata {where.fastdata}",
+        "libraries": ", ".join(f"{name} {version}" for name, version in where.libraries.items()),
+        "other libraries": _peers(record),
+        "measured": record.started[:10],
+        "images": photos["words"],
+        "mean file": f"{photos['mean_bytes'] / 1e3:.0f} kB, "
+        f"large ones {photos['large_mean_bytes'] / 1e6:.1f} MB",
+        "decoded": f"{record.options['decoded']:,} of them where each is decoded",
+    }
+    yield "| | |"
+    yield "|---|---|"
+    yield from (f"| {name} | {value} |" for name, value in facts.items())
+
+
+def _peers(record: Record) -> str:
+    found = [f"{name} {version}" for name, version in record.facts["peers"].items()]
+    return ", ".join(found) or "none was installed"
+
+
+def _losses(record: Record, tables: Sequence[TableFacts]) -> Iterator[str]:
+    """Yield a line for each target that is not met, and for each peer that is ahead of us."""
+    lines = [
+        line
+        for table in tables
+        for line in (
+            *(_loss(table, each) for each in judge(record, table) if each.verdict != Verdict.MET),
+            *_ahead(record, table),
+        )
+    ]
+    yield from lines or ["Every target is met, and no library measured here is ahead."]
+
+
+def _loss(table: TableFacts, judged: Judgement) -> str:
+    row, both = judged.row, judged.comparison
+    if judged.verdict is Verdict.NOT_MEASURED:
+        found = "not measured"
+    elif both:
+        found = f"{spread(both.ratio, both.low, both.high)} of {judged.target:g}"
+    else:
+        pairs = [(figure(judged.ours, limit), limit) for limit in row.limits if judged.ours]
+        found = ", ".join(f"{value:.3g} of {of.most:g} {of.unit}" for value, of in pairs if value)
+    return f"- **{table.title}: {row.what}**: {found}. {row.why or 'Not explained yet.'}"
+
+
+def _ahead(record: Record, table: TableFacts) -> Iterator[str]:
+    """Yield a line for each peer that is ahead of a row of ours, beyond noise."""
+    for side in table.peers:
+        behind = []
+        for row in table.rows:
+            both = compared(record.case(row.case), record.case(side.case))
+            if both and both.high < 1:
+                behind.append(f"{row.what} {spread(both.ratio, both.low, both.high)}")
+        if behind:
+            yield f"- **{table.title}: {side.what}** is ahead of: {'; '.join(behind)}."
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Write the document and keep the record; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.document")
+    parser.add_argument("record", type=Path, help="what benchmarks.run --save has written")
+    path = parser.parse_args(words).record
+    try:
+        record = load_record(path)
+    except FastdataError as problem:
+        print(f"error: {problem}\nhint: {problem.hint}", file=sys.stderr)
+        return problem.exit_code
+    RESULTS.mkdir(exist_ok=True)
+    kept = RESULTS / f"tables-{record.started[:10]}.json"
+    for earlier in RESULTS.glob("tables-*.json"):
+        earlier.unlink()
+    save_record(record, kept)
+    DOCUMENT.write_text(write_document(record, kept.name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

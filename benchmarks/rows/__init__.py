@@ -1,0 +1,1 @@
+"""Owns the tables, one module each."""

@@ -1,0 +1,129 @@
+"""Stored pixels as batches: uncompressed, compressed, chunks of 1000, torch's loader."""
+
+from __future__ import annotations
+
+from benchmarks import references
+from benchmarks.foreign import CHUNK, zarr_python_store
+from benchmarks.ours import Place, bare_reads, fast_loader, pixels, torch_loader
+from benchmarks.peers import ffcv, plain, tensorstore
+from benchmarks.row import Row, Side, Table
+
+NONE = ("--codec", "none")
+PLAIN: dict[str, tuple[Place, float, float | None]] = {
+    "raw": (pixels("raw"), 0.9, 1.0),
+    "zarr": (pixels("zarr", "--chunk", "1", *NONE), 0.9, 1.0),
+    "zarr-shard": (pixels("zarr", "--chunk", "1", "--shard-samples", "1000", *NONE), 0.9, 1.0),
+    "hdf5": (pixels("hdf5", *NONE), 0.9, 1.0),
+    "lmdb": (pixels("lmdb"), 0.75, None),
+    "webdataset": (pixels("webdataset"), 0.75, None),
+}
+"""Where each layout lies, its target, its aim."""
+
+PACKED: dict[str, tuple[Place, Side, float]] = {
+    "zarr-lz4": (pixels("zarr", "--chunk", "1", "--codec", "lz4"), references.BLOSC_LZ4, 0.85),
+    "zarr-zstd": (pixels("zarr", "--chunk", "1", "--codec", "zstd"), references.BLOSC_ZSTD, 0.85),
+    "hdf5-lz4": (pixels("hdf5", "--codec", "lz4"), references.LZ4, 0.85),
+    "hdf5-zstd": (pixels("hdf5", "--codec", "zstd"), references.ZSTD, 0.85),
+}
+"""Where each layout of one sample a chunk lies, the codec it is held against, its target."""
+
+CHUNK_1000: dict[str, tuple[Place, int, float]] = {
+    "random": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), 1, 0.8),
+    "block": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), CHUNK, 0.85),
+    "foreign": (zarr_python_store, 1, 0.4),
+}
+"""Where each layout lies, the block of the order, the target."""
+
+LOADER = Table(
+    name="pixels",
+    title="Pixels → shuffled batches",
+    text="Stored pixels, uncompressed, to batches of 64×224×224×3 in random order, by FastLoader.",
+    rows=tuple(
+        Row(
+            name=f"pixels/{name}",
+            what=f"{name}, FastLoader",
+            ready=fast_loader(place),
+            reference=references.MEMMAP,
+            target=target,
+            aim=aim,
+        )
+        for name, (place, target, aim) in PLAIN.items()
+    ),
+    peers=(ffcv.PIXELS, tensorstore.PIXELS, *plain.PIXELS),
+)
+
+CODECS = Table(
+    name="codecs",
+    title="Compressed pixels, one sample a chunk → shuffled batches",
+    text="FastLoader in random order, against the codec alone.",
+    rows=tuple(
+        Row(
+            name=f"codecs/{name}",
+            what=f"{name}, FastLoader",
+            ready=fast_loader(place),
+            reference=reference,
+            target=target,
+        )
+        for name, (place, reference, target) in PACKED.items()
+    ),
+    peers=(tensorstore.PACKED,),
+)
+
+CHUNKS = Table(
+    name="chunk-1000",
+    title="Zarr, lz4, chunks of 1000 → shuffled batches",
+    text="`--chunk 1000 --codec lz4` in random and in block order, and a store by zarr-python.",
+    rows=tuple(
+        Row(
+            name=f"chunk-1000/{name}",
+            what=f"{name}, FastLoader",
+            ready=fast_loader(place, block=block),
+            reference=references.BLOSC_LZ4,
+            target=target,
+        )
+        for name, (place, block, target) in CHUNK_1000.items()
+    ),
+    peers=(plain.ZARR_CHUNK_1000,),
+)
+
+_BARE = (
+    *((name, place, 1, references.MEMMAP, target) for name, (place, target, _) in PLAIN.items()),
+    *((name, place, 1, reference, target) for name, (place, reference, target) in PACKED.items()),
+    *(
+        (f"chunk-1000-{name}", place, block, references.BLOSC_LZ4, target)
+        for name, (place, block, target) in CHUNK_1000.items()
+    ),
+)
+
+BARE = Table(
+    name="bare",
+    title="Bare reads",
+    text="What `read_many` of each layout reaches from plain threads, without a loader.",
+    by_default=False,
+    rows=tuple(
+        Row(
+            name=f"bare/{name}",
+            what=f"{name}, read_many",
+            ready=bare_reads(place, block=block),
+            reference=reference,
+            target=target,
+        )
+        for name, place, block, reference, target in _BARE
+    ),
+)
+
+TORCH = Table(
+    name="pixels-torch",
+    title="Pixels → shuffled batches, torch's DataLoader with 2 workers",
+    text="Worker processes hand batches over through shared memory.",
+    rows=tuple(
+        Row(
+            name=f"pixels-torch/{name}",
+            what=f"{name}, DataLoader",
+            ready=torch_loader(PLAIN[name][0]),
+            reference=references.MEMMAP_TORCH,
+            target=3.0,
+        )
+        for name in ("raw", "zarr")
+    ),
+)
