@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.extents import Extents
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
@@ -27,6 +28,8 @@ class Capability(Flag):
     """``read`` and ``read_many`` cost the same in any order."""
     ZERO_COPY = auto()
     """``read`` returns a view of mapped memory."""
+    LOCATE = auto()
+    """``locate`` says where samples are stored."""
     PARALLEL_WRITE = auto()
     """``write_part`` may run in several threads at once, parts in any order."""
 
@@ -114,6 +117,15 @@ class Reader(Protocol):
             indices: positions, each 0 <= i < len.
             out: filled with the images when given, and then is ``images`` of the batch: pixels
                 N×H×W×C of the schema's dtype, or a 1-D uint8 arena of at least the total size.
+        """
+        ...
+
+    def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
+        """Return where the samples at ``indices`` are stored, in their order.
+
+        Raises:
+            BadSampleError: one is missing, or what leads to it is damaged.
+            UnsupportedError: LOCATE is not among the capabilities.
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,9 +88,9 @@ class KeyTable(Sequence[str]):
         for begin, end in pairwise(bounds):
             yield str(blob[begin:end], "utf-8", "surrogateescape")
 
-    def take(self, indices: NDArray[np.int64]) -> list[str]:
+    def take(self, indices: NDArray[np.int64]) -> TakenKeys:
         """Return the keys at ``indices``, order and repeats kept."""
-        return [self[index] for index in indices.tolist()]
+        return TakenKeys(self, indices)
 
     def find(self, key: str) -> int | None:
         """Return the first position of ``key``, or None. Scans: for a person, not a loop."""
@@ -106,3 +106,33 @@ class KeyTable(Sequence[str]):
     def lines(self) -> bytes:
         """Return one text form a line: the file that ``from_lines`` reads."""
         return "".join(f"{text}\n" for text in self.texts()).encode("utf-8", "surrogateescape")
+
+
+class TakenKeys(Sequence[str]):
+    """Some keys of a table, made when looked at: training reads batches, and no keys of them."""
+
+    __slots__ = ("_indices", "_table")
+
+    def __init__(self, table: KeyTable, indices: NDArray[np.int64]) -> None:
+        self._table = table
+        self._indices = indices.copy()  # the caller may use his array again
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return list(TakenKeys(self._table, self._indices[index]))
+        return self._table[int(self._indices[index])]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)

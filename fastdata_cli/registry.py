@@ -7,11 +7,13 @@ that takes the name of another, is left out with a warning and hurts nobody.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
+import stat
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -41,6 +43,11 @@ BUILT_IN = {
 
 # A tree is any folder: it is asked after all others, plug-ins too.
 _ASKED_LAST = "tree"
+
+# What lies beside a dataset and belongs to it begins with its name and this.
+_SIDE = (".fastdata", ".fastdata.json")
+# Folders are looked through as far as this; metadata comes first, breadth before depth.
+_MOST_ENTRIES = 20_000
 
 
 def names() -> tuple[str, ...]:
@@ -109,10 +116,18 @@ def recognise(path: Path) -> Format:
     """Return the format of what lies at ``path``: by content, else by suffix.
 
     A suffix decides only where no content does, so that a damaged file is named as such.
+
+    Raises:
+        SourceNotFoundError: there is nothing at the path.
+        NotADatasetError: no format recognises it, or it is no file and no folder.
+        DamagedDatasetError: it is not what its suffix says, or a pipe, socket or device lies in
+            it: opening that would wait for ever.
     """
+    _refuse_pipe(path)
     formats = sorted(all_formats(), key=lambda row: row.name == _ASKED_LAST)
     for candidate in formats:
         if candidate.recognises(path):
+            _refuse_pipes_in(path, folder=candidate.name != _ASKED_LAST)
             return candidate
     if not os.path.lexists(path):
         raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
@@ -126,6 +141,51 @@ def recognise(path: Path) -> Format:
         hint="formats: " + ", ".join(each.name for each in formats),
         path=str(path),
     )
+
+
+def _refuse_pipe(path: Path) -> None:
+    kind = _odd_kind(path)
+    if kind:
+        raise NotADatasetError(f"{path}: this is a {kind}, not a file or a folder", path=str(path))
+
+
+def _refuse_pipes_in(path: Path, *, folder: bool) -> None:
+    """Raise if a piece is nothing to read; a tree ignores such files, but not in its sidecar."""
+    places = [Path(f"{path}{suffix}") for suffix in _SIDE] + ([path] if folder else [])
+    for file in (file for place in places for file in _not_ordinary(place)):
+        kind = _odd_kind(file)
+        if kind:
+            raise DamagedDatasetError(
+                f"{file}: a {kind} stands where a file should", path=str(path)
+            )
+
+
+def _not_ordinary(path: Path) -> Iterator[Path]:
+    """Yield what is neither a folder nor an ordinary file; links among it. Calls no ``stat``."""
+    if not path.is_dir():
+        yield path
+        return
+    pending, seen = [path], 0
+    for place in pending:  # grows meanwhile
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                elif not entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
+                seen += 1
+                if seen >= _MOST_ENTRIES:
+                    return
+
+
+def _odd_kind(path: Path) -> str:
+    """Return what cannot be opened without waiting or side effects; empty for all else."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+    return kinds.get(stat.S_IFMT(mode), "device" if stat.S_ISCHR(mode) else "")
 
 
 def require(wanted: Format) -> None:

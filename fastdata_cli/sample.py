@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,7 +46,7 @@ class Schema:
         """Bytes of one sample's pixels; 0 for encoded images."""
         if self.image_shape is None:
             return 0
-        return int(np.prod(self.image_shape)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.image_shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,52 @@ def test_a_name_that_the_content_belies_is_damage(tmp_path: Path, name: str, mea
         registry.open_reader(path)
 
 
+# -- what would be waited for for ever
+
+
+@pytest.mark.parametrize("name", ["keys.txt", "labels.npy", "checksums.npy"])
+def test_a_pipe_in_a_dataset_is_damage_and_is_not_opened(raw: Path, name: str) -> None:
+    (raw / name).unlink()
+    os.mkfifo(raw / name)
+    with pytest.raises(DamagedDatasetError, match=rf"{name}: a pipe stands where a file should"):
+        registry.open_reader(raw)
+
+
+def test_a_link_to_a_device_is_no_piece_of_a_dataset(raw: Path) -> None:
+    (raw / "keys.txt").unlink()
+    (raw / "keys.txt").symlink_to("/dev/zero")
+    with pytest.raises(DamagedDatasetError, match=r"keys\.txt: a device stands"):
+        registry.open_reader(raw)
+
+
+def test_a_pipe_deep_in_a_dataset_is_found(tmp_path: Path) -> None:
+    row = registry.get("zarr")
+    path = write_dataset(row, tmp_path / "a.zarr", pixel_samples(3), Payload.PIXELS)
+    chunk = next(file for file in path.rglob("*") if file.is_file() and file.suffix != ".json")
+    chunk.unlink()
+    os.mkfifo(chunk)
+    with pytest.raises(DamagedDatasetError, match="a pipe stands where"):
+        registry.open_reader(path)
+
+
+def test_a_pipe_instead_of_a_dataset(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "shard.tar")
+    with pytest.raises(NotADatasetError, match="this is a pipe, not a file or a folder"):
+        registry.open_reader(tmp_path / "shard.tar")
+
+
+def test_pipes_among_images_are_ignored_but_not_in_the_sidecar(tmp_path: Path) -> None:
+    row = registry.get("tree")
+    path = write_dataset(row, tmp_path / "t", pixel_samples(3), Payload.PIXELS)
+    os.mkfifo(path / "pipe")
+    assert len(registry.open_reader(path)) == 3
+    keys = tmp_path / "t.fastdata" / "keys.npy"
+    keys.unlink()
+    os.mkfifo(keys)
+    with pytest.raises(DamagedDatasetError, match=r"keys\.npy: a pipe stands"):
+        registry.open_reader(path)
+
+
 # -- dependencies and plug-ins
 
 

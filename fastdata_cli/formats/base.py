@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Finding, Part, PartLimits, Receipt, Target
-from fastdata_cli.errors import BadSampleError
+from fastdata_cli.errors import BadSampleError, UnsupportedError
+from fastdata_cli.extents import Extents
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
@@ -121,6 +122,10 @@ class IndexedReader(ABC, Generic[H]):
             images.offsets,
             table.metadata_texts(chosen),
         )
+
+    def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
+        """Refuse: formats that can say where samples are are ``LocatedReader``s."""
+        raise UnsupportedError(f"{self.path}: where its samples are stored is not known")
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one encoded image."""

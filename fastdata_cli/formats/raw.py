@@ -17,7 +17,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,31 +25,54 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Format, Part, Reader, Receipt, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader, StagedWriter, manifest_text
+from fastdata_cli.extents import Bytes, Column, Extents
+from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.formats.located import Library, LocatedReader, Locator, StoredRanges
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
-from fastdata_cli.sample import Batch, Payload, Sample
+from fastdata_cli.sample import Batch, Payload
 from fastdata_cli.storage import durable
-from fastdata_cli.storage.gather import take_pixels, take_ranges
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 
 NAME = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    """The mapped data file and, for encoded images, where each lies in it."""
+class _Pixels:
+    """Images of one size, one after another."""
 
-    data: NDArray[Any]
-    begins: NDArray[np.int64] | None = None
-    lengths: NDArray[np.int64] | None = None
+    def __init__(self, path: Path, each: int) -> None:
+        self.files = FileMaps(lambda _: str(path))
+        self._each = each
+
+    def locate(self, indices: Column) -> Extents:
+        lengths = np.full(len(indices), self._each)
+        zeros = np.zeros_like(indices)
+        return Extents(self.files.path_of, zeros, indices * self._each, lengths)
 
 
-class RawReader(IndexedReader[_Mapped]):
-    """Reads a raw folder through memory maps."""
+class _Memmap:
+    """Images through ``numpy.memmap``, which is what others read a raw file with."""
 
-    capabilities = Capability.RANDOM_ACCESS | Capability.ZERO_COPY
+    def __init__(self, path: Path, places: Locator) -> None:
+        self._places = places
+        empty = path.stat().st_size == 0  # nothing can be mapped
+        self._data = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
+
+    def images(self, indices: Column) -> list[Bytes]:
+        where = self._places.locate(indices)
+        ranges = zip(where.offset.tolist(), where.length.tolist(), strict=True)
+        return [self._data[begin : begin + length] for begin, length in ranges]
+
+    def close(self) -> None:
+        """Nothing to do: the map is released with its last view."""
+
+
+class RawReader(LocatedReader):
+    """Reads a raw folder through a memory map."""
+
+    capabilities = LocatedReader.capabilities | Capability.ZERO_COPY
 
     def _start(self) -> None:
         meta = self.path / "meta.json"
@@ -67,20 +89,18 @@ class RawReader(IndexedReader[_Mapped]):
                 found=real,
             )
 
-    def _open(self) -> _Mapped:
+    def _open_locator(self) -> Locator:
         path = self.path / "data.raw"
-        if self.schema.payload is Payload.ENCODED:
-            data = _map(path, "uint8", (-1,))
-            begins, lengths = self._column("begin"), self._column("length")
-            ends = begins + lengths
-            if len(ends) and (min(begins.min(), lengths.min()) < 0 or ends.max() > len(data)):
-                raise DamagedDatasetError(f"{path}: begin.npy and length.npy point outside of it")
-            return _Mapped(data, begins, lengths)
-        assert self.schema.image_shape is not None
-        return _Mapped(_map(path, self.schema.dtype, (len(self), *self.schema.image_shape)))
+        if self.schema.payload is Payload.PIXELS:
+            return _Pixels(path, self.schema.pixel_bytes)
+        begins, lengths = self._column("begin"), self._column("length")
+        ends, size = begins + lengths, path.stat().st_size
+        if len(ends) and (min(begins.min(), lengths.min()) < 0 or ends.max() > size):
+            raise DamagedDatasetError(f"{path}: begin.npy and length.npy point outside of it")
+        return StoredRanges(FileMaps(lambda _: str(path)), begins, lengths)
 
-    def _close(self, handle: _Mapped) -> None:
-        """Nothing to do: a map is released with its last view."""
+    def _open_library(self) -> Library:
+        return _Memmap(self.path / "data.raw", self._open_locator())
 
     def _load_table(self) -> SampleTable:
         lengths = np.full(len(self), self.schema.pixel_bytes, np.int64)
@@ -99,30 +119,6 @@ class RawReader(IndexedReader[_Mapped]):
                 f"{self.path / 'keys.txt'}: {len(table.keys)} keys for {len(self)} samples"
             )
         return table
-
-    def _fetch(
-        self, handle: _Mapped, indices: NDArray[np.int64], out: NDArray[Any] | None
-    ) -> Images:
-        if handle.begins is None or handle.lengths is None:
-            return Images(take_pixels(handle.data, indices, out))
-        return Images(
-            *take_ranges(handle.data, handle.begins[indices], handle.lengths[indices], out)
-        )
-
-    def read(self, index: int) -> Sample:
-        """Return one sample; its pixels are a read-only view of the mapped file."""
-        handle = self._handle.get()
-        if handle.begins is not None or not 0 <= index < len(self):
-            return super().read(index)
-        table, at = self._table.get(), np.array([index])
-        batch = Batch(
-            table.keys.take(at),
-            np.asarray(table.labels[at]),
-            handle.data[index : index + 1],
-            None,
-            table.metadata_texts(at),
-        )
-        return batch.sample(0)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the layout: there is nothing to choose."""
@@ -198,14 +194,6 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise DamagedDatasetError(f"{path}: not a JSON object")
     return record
-
-
-def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    if path.stat().st_size == 0:  # nothing can be mapped
-        return np.empty([max(side, 0) for side in shape], dtype)
-    flat = np.memmap(path, dtype, "r")
-    # A plain view: indexing a memmap makes a memmap object each time, dearer than the copy.
-    return flat.view(np.ndarray).reshape(shape)
 
 
 def _bytes_of(path: Path) -> NDArray[np.uint8]:

@@ -13,7 +13,7 @@ from fastdata_cli.errors import BadSampleError
 from fastdata_cli.imaging.headers import avif, gif, jpeg, plain, png, tiff, webp
 from fastdata_cli.imaging.headers.header import Draft, Header
 from fastdata_cli.imaging.policy import STRICT_NOTES, ImagePolicy
-from fastdata_cli.imaging.sniff import DECODED, PICTURES, sniff
+from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.imaging.source import HEAD_BYTES, FileSource, MemorySource, Source
 
 __all__ = ["HEAD_BYTES", "Header", "probe", "probe_file", "sniff"]
@@ -77,7 +77,9 @@ def draft_of(source: Source, policy: ImagePolicy) -> Draft:
     Errors:
         BadSampleError: as ``probe``.
     """
-    kind = sniff(source.read(0, HEAD_BYTES))
+    kind = sniff(source.read(0, SNIFF_BYTES))
+    if kind == "zeros":  # or something that only begins with them
+        kind = sniff(source.read(0, HEAD_BYTES))
     if kind == "empty":
         raise BadSampleError(reason="empty")
     if kind not in DECODED:

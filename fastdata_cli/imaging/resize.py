@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from functools import cache
 from typing import Any, Literal
 
@@ -26,6 +28,46 @@ def opencv() -> Any:
 
     cv2.setNumThreads(0)
     return cv2
+
+
+class _OpenCVThreads:
+    """Switches off OpenCV's own threads while somebody works with threads of his own.
+
+    The setting belongs to the whole process, and in a training process to the user: the last one
+    to let go puts back what was there.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._before = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def hold(self) -> None:
+        """Switch them off; not before as many ``release`` will they be on again."""
+        import cv2
+
+        with self._lock:
+            if not self._holders:
+                self._before = cv2.getNumThreads()
+                cv2.setNumThreads(0)
+            self._holders += 1
+
+    def release(self) -> None:
+        """Put back what was there before the first ``hold``."""
+        import cv2
+
+        with self._lock:
+            self._holders -= 1
+            if not self._holders and self._before > 1:  # OpenCV says 1 for 0
+                cv2.setNumThreads(self._before)
+
+    def _forget(self) -> None:
+        # The holders are threads that a forked child does not have.
+        self._lock, self._holders = threading.Lock(), 0
+
+
+opencv_threads = _OpenCVThreads()
 
 
 def crop_box(source: Size, size: Size) -> tuple[int, int, int, int]:

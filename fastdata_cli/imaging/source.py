@@ -21,13 +21,13 @@ class Source(Protocol):
 class MemorySource:
     """A whole file in memory."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self.data = data
         self.size = len(data)
 
     def read(self, start: int, count: int) -> bytes:
         """Up to ``count`` bytes from offset ``start``; fewer, or none, at the end."""
-        return self.data[start : start + count]
+        return bytes(self.data[start : start + count])
 
 
 class FileSource:

@@ -1,9 +1,14 @@
 """Owns loading for training: orders of samples, a dataset and a loader for torch.
 
     samplers  orders as arrays of positions; NumPy alone
-    images    batches of one shape from any reader; NumPy alone
-    dataset   FastDataset, which needs torch
-    loader    torch's DataLoader with settings that fit together, and as source text
+    samples     what is loaded: images as asked for, labels; NumPy alone
+    images      batches of one shape from any reader; NumPy alone
+    slots       memory of batches that is used again; NumPy alone
+    fastloader  FastLoader: threads make batches in the training process
+    iteration   one pass of it; pipeline, filling, readahead, delivery are its parts
+    dataset     FastDataset, which needs torch
+    shared      memory that a worker process shares; handover is torch's side of it
+    loader      torch's DataLoader with settings that fit together, and as source text
 
 Names are imported when first used: those that need torch load it then.
 """
@@ -14,7 +19,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastdata_cli.loading.dataset import EncodedImages, FastDataset
+    from fastdata_cli.loading.dataset import FastDataset
+    from fastdata_cli.loading.fastloader import FastLoader
     from fastdata_cli.loading.loader import LoaderOptions, loader_line, make_loader
     from fastdata_cli.loading.samplers import (
         BatchSampler,
@@ -22,12 +28,14 @@ if TYPE_CHECKING:
         RandomSampler,
         SequentialSampler,
     )
+    from fastdata_cli.loading.samples import EncodedImages
 
 _HOMES = {
     "BatchSampler": "samplers",
     "BlockShuffleSampler": "samplers",
-    "EncodedImages": "dataset",
+    "EncodedImages": "samples",
     "FastDataset": "dataset",
+    "FastLoader": "fastloader",
     "LoaderOptions": "loader",
     "RandomSampler": "samplers",
     "SequentialSampler": "samplers",
@@ -40,6 +48,7 @@ __all__ = [
     "BlockShuffleSampler",
     "EncodedImages",
     "FastDataset",
+    "FastLoader",
     "LoaderOptions",
     "RandomSampler",
     "SequentialSampler",

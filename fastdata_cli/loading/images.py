@@ -1,8 +1,8 @@
-"""Batches of one shape from any reader: read, decoded, resized into one array. NumPy alone."""
+"""Images of any reader in batches of one shape: read, decoded, resized into place. NumPy alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import BadSampleError, UnsupportedError, UsageError
 from fastdata_cli.imaging import ImagePolicy
+from fastdata_cli.imaging.borrowed import borrowed_pixels
 from fastdata_cli.imaging.decode import decode
+from fastdata_cli.imaging.probe import probe
 from fastdata_cli.imaging.resize import Fit, Interpolation, resize
 from fastdata_cli.keys import printable
 from fastdata_cli.loading.samplers import Positions
@@ -21,9 +23,11 @@ Image = NDArray[Any]
 Allocate = Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]]
 """Makes the array of a batch, of a shape and dtype; its content does not matter."""
 
+_BYTES = np.dtype(np.uint8)
+
 
 class ImageSource:
-    """Fills batches with the images of a reader.
+    """Fills batches with the images of a reader. Any number of threads may use it at once.
 
     Args:
         reader: any dataset's.
@@ -62,12 +66,31 @@ class ImageSource:
         self._interpolation: Interpolation = interpolation
         self._policy = policy or ImagePolicy()
         stored, dtype = reader.schema.image_shape, reader.schema.dtype
-        self._resizes = size is not None and stored is not None and stored[:2] != size
-        if self._resizes and (stored is None or stored[2:] != (3,) or dtype != "uint8"):
+        self.resizes = size is not None and stored is not None and stored[:2] != size
+        if self.resizes and (stored is None or stored[2:] != (3,) or dtype != "uint8"):
             raise UnsupportedError(
                 f"{reader.path}: only RGB of 8 bits is resized, not {dtype} of shape {stored}",
                 hint="leave size out, and resize in a transform",
             )
+
+    def shape(self, first: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return the shape and dtype of one image in a batch.
+
+        Args:
+            first: position of the image that decides where nothing else does: images that are
+                encoded, and come at their own size.
+
+        Raises:
+            BadSampleError: that image cannot be read.
+        """
+        if self.size is not None:
+            return (*self.size, 3), _BYTES
+        if not self.encoded:
+            return tuple(self.reader.schema.image_shape or ()), np.dtype(self.reader.schema.dtype)
+        try:
+            return (*probe(self.reader.read(first).image.data, self._policy).size, 3), _BYTES
+        except BadSampleError as problem:
+            raise self._named(problem, first) from problem
 
     def pixels(self, indices: Positions, allocate: Allocate = np.empty) -> tuple[Image, Positions]:
         """Return the images at ``indices`` as pixels in one array, and their labels.
@@ -79,27 +102,12 @@ class ImageSource:
             BadSampleError: an image cannot be read or decoded, or fails its checksum.
             UsageError: encoded images of several sizes, and no size to bring them to.
         """
-        if self.encoded or self._resizes:
+        if self.encoded or self.resizes:
             batch = self.stored(indices)
-            return self._gathered(batch, allocate), batch.labels
+            return self._gathered(batch, indices, allocate), batch.labels
         schema = self.reader.schema
         out = allocate((len(indices), *(schema.image_shape or ())), np.dtype(schema.dtype))
         return out, self.stored(indices, out).labels
-
-    def images(self, indices: Positions) -> tuple[Iterator[Image], Positions]:
-        """Return the images at ``indices`` one at a time, in any size, and their labels.
-
-        Returns:
-            H×W×C pixels, or 1-D uint8 where nothing is decoded, and int64[N].
-
-        Raises:
-            BadSampleError: as ``pixels``, while the images are taken.
-        """
-        batch = self.stored(indices)
-        images = (self._image(batch, position) for position in range(len(batch)))
-        if self.size is None:
-            return images, batch.labels
-        return (self._fitted(image, self.size) for image in images), batch.labels
 
     def stored(self, indices: Positions, out: Image | None = None) -> Batch:
         """Return the samples at ``indices`` as the reader does; errors name the sample's key."""
@@ -113,45 +121,92 @@ class ImageSource:
             self._verify(indices)
         return batch
 
-    def _image(self, batch: Batch, position: int) -> Image:
-        image = batch.image(position)
-        if not self.decodes:
-            return image
+    def stored_each(
+        self, indices: Positions, out: Image | None = None
+    ) -> Sequence[Image | BadSampleError]:
+        """Return each of the stored images at ``indices``, or why it cannot be read.
+
+        Args:
+            out: as for ``Reader.read_many``; the images may lie in it or not.
+        """
         try:
-            return decode(image.data, self._policy, at_least=self.size).pixels
+            batch = self.stored(indices, out)
+        except BadSampleError:
+            return [self._stored_one(index) for index in indices.tolist()]
+        return [batch.image(at) for at in range(len(batch))]
+
+    def own(self, image: Image, index: int) -> Image:
+        """Return a stored image as it is asked for: H×W×C, or 1-D if not decoded.
+
+        Args:
+            image: as stored; may be returned, or a view of it.
+            index: its position, for errors.
+
+        Raises:
+            BadSampleError: it cannot be decoded; names its key.
+        """
+        if self.decodes:
+            try:
+                image = decode(image.data, self._policy, at_least=self.size).pixels
+            except BadSampleError as problem:
+                raise self._named(problem, index) from problem
+        return image if self.size is None else self._fitted(image, self.size)
+
+    def put(self, image: Image, index: int, out: Image) -> None:
+        """Bring a stored image into its place in a batch.
+
+        Args:
+            image: as stored.
+            index: its position, for errors.
+            out: its place, H×W×3, C-contiguous.
+
+        Raises:
+            BadSampleError: it cannot be decoded; names its key.
+            UsageError: it has another size, and there is none to bring it to.
+        """
+        size = (out.shape[0], out.shape[1])
+        if self.decodes:
+            try:
+                image = borrowed_pixels(image.data, self._policy, self.size, out)
+            except BadSampleError as problem:
+                raise self._named(problem, index) from problem
+        if self.size is None and image.shape[:2] != size:
+            raise self._mixed(image.shape, index, size)
+        if not np.may_share_memory(image, out):
+            self._fitted(image, size, out)
+
+    def _stored_one(self, index: int) -> Image | BadSampleError:
+        try:
+            return self.stored(np.array([index])).image(0)
         except BadSampleError as problem:
-            raise BadSampleError(
-                key=batch.keys[position], reason=problem.reason, detail=problem.detail
-            ) from problem
+            return problem
 
     def _fitted(self, image: Image, size: tuple[int, int], out: Image | None = None) -> Image:
         background = self._policy.background
         return resize(image, size, self._fit, self._interpolation, out, background)
 
-    def _gathered(self, batch: Batch, allocate: Allocate) -> Image:
-        """Bring images into one array: one is decoded at a time."""
-        size, dtype = self.size, np.dtype(np.uint8)
-        out = None
-        for position in range(len(batch)):
-            image = self._image(batch, position)
-            if size is None:
-                size = (image.shape[0], image.shape[1])
-            if self.size is None and image.shape[:2] != size:
-                raise self._mixed(batch.keys, position, image.shape, size)
-            if out is None:
-                out = allocate((len(batch), *size, 3), dtype)
-            self._fitted(image, size, out[position])
-        return allocate((0, *(size or (0, 0)), 3), dtype) if out is None else out
+    def _gathered(self, batch: Batch, indices: Positions, allocate: Allocate) -> Image:
+        """Bring images into one array."""
+        positions = indices.tolist()
+        if self.size is None and positions:
+            first = self.own(batch.image(0), positions[0])
+            out = allocate((len(batch), *first.shape), _BYTES)
+            out[0] = first
+        else:
+            out = allocate((len(batch), *(self.size or (0, 0)), 3), _BYTES)
+        for at in range(self.size is None, len(batch)):
+            self.put(batch.image(at), positions[at], out[at])
+        return out
 
-    def _mixed(
-        self, keys: Sequence[str], position: int, found: Sequence[int], first: Sequence[int]
-    ) -> UsageError:
-        sizes = [
-            f"{shape[0]}x{shape[1]} ({printable(key)})"
-            for shape, key in ((first, keys[0]), (found, keys[position]))
-        ]
+    def _named(self, problem: BadSampleError, index: int) -> BadSampleError:
+        key = problem.key or self.reader.keys()[index]
+        return BadSampleError(key=key, reason=problem.reason, detail=problem.detail)
+
+    def _mixed(self, found: Sequence[int], index: int, size: tuple[int, int]) -> UsageError:
+        key = printable(self.reader.keys()[index])
         return UsageError(
-            f"{self.reader.path}: images of {sizes[0]} and {sizes[1]} do not fit into one batch",
+            f"{self.reader.path}: an image of {found[0]}x{found[1]} ({key})"
+            f" does not fit into a batch of {size[0]}x{size[1]}",
             hint="give size=(height, width), or a transform that makes them alike",
         )
 

@@ -50,7 +50,7 @@ class SamplerConfig:
     def __post_init__(self) -> None:
         for each in fields(self):
             if each.name != "drop_last":
-                value = _whole(each.name, getattr(self, each.name), _LEAST.get(each.name, 0))
+                value = whole(each.name, getattr(self, each.name), _LEAST.get(each.name, 0))
                 object.__setattr__(self, each.name, value)
         if self.rank >= self.world_size:
             raise UsageError(f"rank {self.rank} of a world size of {self.world_size}: 0 is first")
@@ -81,7 +81,7 @@ class Sampler(ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, counted from 0."""
-        self.epoch = _whole("epoch", epoch, 0)
+        self.epoch = whole("epoch", epoch, 0)
 
     def __len__(self) -> int:
         return len(self.config.share)
@@ -236,9 +236,9 @@ class BatchSampler:
         self, sampler: Sampler, batch_size: int, *, drop_last: bool = False, epochs: int = 1
     ) -> None:
         self.sampler = sampler
-        self.batch_size = _whole("batch_size", batch_size, 1)
+        self.batch_size = whole("batch_size", batch_size, 1)
         self.drop_last = drop_last
-        self.epochs = _whole("epochs", epochs, 1)
+        self.epochs = whole("epochs", epochs, 1)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, counted from 0."""
@@ -279,7 +279,12 @@ def _padded(config: SamplerConfig, blocks: NDArray[Any], at: int) -> int:
     return at if at < (row + 1) * config.block - short else at + short
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def whole(name: str, value: Any, least: int) -> int:
+    """Return a value as an int.
+
+    Raises:
+        UsageError: it is no whole number, or less than ``least``.
+    """
     try:
         number = operator.index(value)
     except TypeError:

@@ -1,25 +1,250 @@
-"""The gather core: moves samples from mapped memory into a caller's batch."""
+"""The gather core: moves samples from where they are stored into a caller's batch.
+
+A reader says where (``Extents``); how bytes get from there into the batch is decided here alone.
+Files are mapped, not read: no call per sample, and no lock held while bytes move. What is stored
+as it is moves in one call for the whole batch. What went through a codec is decoded from the map
+straight into its place; where only a part of a decoded piece is wanted, into memory that is used
+again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+import threading
+from collections.abc import Callable, Sequence
+from itertools import groupby, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Window
+from fastdata_cli.storage.decoded import DecodedChunks
+from fastdata_cli.storage.mapping import FileMaps, MappedFile
 
-def take_pixels(
-    source: NDArray[Any], indices: NDArray[np.int64], out: NDArray[Any] | None
-) -> NDArray[Any]:
-    """Copy ``source[indices]`` (N×H×W×C) into ``out``, or into a new array.
+SWITCH = "FASTDATA_GATHER"
+"""Set to ``off`` in the environment, the container's own library reads everything."""
 
-    The indices must have been checked: they are clipped, because with its default mode NumPy
-    buffers ``out`` and halves the speed.
+
+def gather_enabled() -> bool:
+    """Return whether the gather core is to be used."""
+    return os.environ.get(SWITCH, "").strip().lower() != "off"
+
+
+class Gather:
+    """Moves the samples of one reader; threads may share it.
+
+    Args:
+        files: the files that extents refer to.
     """
-    return np.take(source, indices, axis=0, out=out, mode="clip")
+
+    def __init__(self, files: FileMaps) -> None:
+        self.files = files
+        self._chunks = DecodedChunks()
+        self._scratch = threading.local()
+
+    def fill(self, extents: Extents, out: Bytes) -> None:
+        """Fill ``out`` with the samples, end to end.
+
+        Args:
+            extents: where they are.
+            out: 1-D and contiguous, of at least their total size.
+
+        Raises:
+            BadSampleError: a file is missing or shorter than it should be, or a codec refuses.
+        """
+        files = self._mapped(extents.file)
+        _check_ends(files, extents)
+        if extents.packing is None:
+            copy(files, extents.offset, extents.length, out)
+        else:
+            self._unpack(files, extents, extents.packing, out)
+
+    def view(self, extents: Extents) -> Bytes:
+        """Return the bytes of one row that is stored as it is, where they lie.
+
+        Raises:
+            BadSampleError: as ``fill``.
+        """
+        file = self.files.get(int(extents.file[0]))
+        _check_ends([file], extents)
+        return file.data[int(extents.offset[0]) : int(extents.offset[0] + extents.length[0])]
+
+    def _mapped(self, numbers: Column) -> list[MappedFile]:
+        """Return the file of each row; only one if it is the same for all."""
+        if len(numbers) and (numbers == numbers[0]).all():
+            return [self.files.get(int(numbers[0]))]
+        return [self.files.get(number) for number in numbers.tolist()]
+
+    def _unpack(
+        self, files: list[MappedFile], extents: Extents, packing: Packing, out: Bytes
+    ) -> None:
+        rows = _Rows(files * len(extents) if len(files) == 1 else files, extents, packing, out)
+        as_stored = packing.codec == AS_STORED
+        whole = (packing.begin == 0) & (packing.size == packing.whole) & ~as_stored
+        for row in np.flatnonzero(whole).tolist():
+            rows.decode(row, rows.slot(row))
+        for row in np.flatnonzero(as_stored).tolist():
+            rows.copy(row)
+        parts = np.flatnonzero(~whole & ~as_stored)
+        if len(parts):
+            self._unpack_parts(rows, parts)
+
+    def _unpack_parts(self, rows: _Rows, parts: Column) -> None:
+        """Decode each piece once and hand out its parts; pieces that others decode come last."""
+        pieces = rows.pieces(parts)
+        self._chunks.reserve(sum(rows.decoded_bytes(piece[0]) for piece in pieces))
+        later = [piece for piece in pieces if not self._unpack_piece(rows, piece, wait=False)]
+        for piece in later:
+            self._unpack_piece(rows, piece, wait=True)
+
+    def _unpack_piece(self, rows: _Rows, piece: Sequence[int], *, wait: bool) -> bool:
+        first = piece[0]
+        size = rows.decoded_bytes(first)
+        if not rows.keeps(first):
+            decoded = self._scratch_memory(size)
+            rows.decode(first, decoded)
+            rows.hand_out(piece, decoded)
+            return True
+        key = rows.key(first)
+        with self._chunks.hold(key, size, lambda to: rows.decode(first, to), wait=wait) as chunk:
+            if chunk is not None:
+                rows.hand_out(piece, chunk)
+            return chunk is not None
+
+    def _scratch_memory(self, size: int) -> Window:
+        """Return memory of this thread, good until it asks again."""
+        memory: Window | None = getattr(self._scratch, "memory", None)
+        if memory is None or memory.size < size:
+            memory = self._scratch.memory = Window.over(np.empty(size, np.uint8))
+        return memory.part(0, size)
 
 
+class _Rows:
+    """The rows of packed extents, as plain numbers, and the places that they go to."""
+
+    def __init__(
+        self, files: Sequence[MappedFile], extents: Extents, packing: Packing, out: Bytes
+    ) -> None:
+        self._files, self._out, self._codecs = files, Window.over(out), packing.codecs
+        self._numbers, self._codec = extents.file.tolist(), packing.codec.tolist()
+        self._offset, self._length = extents.offset.tolist(), extents.length.tolist()
+        self._whole, self._begin = packing.whole.tolist(), packing.begin.tolist()
+        self._size = packing.size.tolist()
+        self._slot = (np.cumsum(packing.size) - packing.size).tolist()
+
+    def slot(self, row: int) -> Window:
+        """Return where the bytes of a row go."""
+        return self._out.part(self._slot[row], self._size[row])
+
+    def copy(self, row: int) -> None:
+        """Put a row that is stored as it is into its place."""
+        start = self._offset[row] + self._begin[row]
+        self.slot(row).array[:] = self._files[row].data[start : start + self._size[row]]
+
+    def decode(self, row: int, out: Window) -> None:
+        """Decode all that is stored for a row."""
+        file = self._files[row]
+        stored = Window(file.data, file.address, self._offset[row], self._length[row])
+        try:
+            self._codecs[self._codec[row]].decode(stored, out)
+        except ValueError as problem:
+            raise corrupt(file.path, str(problem)) from problem
+
+    def key(self, row: int) -> tuple[int, int]:
+        """Return what tells the stored range of a row from others."""
+        return self._numbers[row], self._offset[row]
+
+    def keeps(self, row: int) -> bool:
+        """Return whether what a row is decoded to is worth keeping."""
+        codec: int = self._codec[row]
+        return self._codecs[codec].keeps
+
+    def decoded_bytes(self, row: int) -> int:
+        """Return how many bytes all that is stored for a row decodes to."""
+        size: int = self._whole[row]
+        return size
+
+    def pieces(self, parts: Column) -> list[list[int]]:
+        """Group rows by the stored range that they are parts of, in the order of the files."""
+        ordered = sorted(parts.tolist(), key=self.key)
+        return [list(rows) for _, rows in groupby(ordered, key=self.key)]
+
+    def hand_out(self, piece: Sequence[int], decoded: Window) -> None:
+        """Put rows into their places that are parts of what was decoded."""
+        for row in piece:
+            self.slot(row).array[:] = decoded.part(self._begin[row], self._size[row]).array
+
+
+def copy(files: Sequence[MappedFile], offsets: Column, lengths: Column, out: Bytes) -> None:
+    """Copy ranges of files into ``out``, end to end, in one call for all of them.
+
+    Args:
+        files: the file of each range, or the one of all.
+        offsets: where each range begins.
+        lengths: its bytes.
+        out: as ``Gather.fill``.
+    """
+    if not len(offsets):
+        return
+    if len(files) == 1 and _copy_rows(files[0].data, offsets, lengths, out):
+        return
+    each = files if len(files) == len(offsets) else repeat(files[0])
+    ranges = zip(each, offsets.tolist(), (offsets + lengths).tolist(), strict=False)
+    pieces = [file.data[begin:end] for file, begin, end in ranges]
+    np.concatenate(pieces, out=out[: int(lengths.sum())])
+
+
+def _copy_rows(data: Bytes, offsets: Column, lengths: Column, out: Bytes) -> bool:
+    """Copy ranges that are rows of one array, if they are; no object is made for each of them."""
+    each = int(lengths[0])
+    start = int(offsets[0]) % max(each, 1)
+    rows, rest = np.divmod(offsets - start, max(each, 1))
+    if not each or (lengths != each).any() or rest.any():
+        return False
+    source = data[start : start + (len(data) - start) // each * each].reshape(-1, each)
+    # The rows are there. With its default mode NumPy buffers ``out``, at half the speed.
+    np.take(source, rows, 0, out[: len(rows) * each].reshape(-1, each), "clip")
+    return True
+
+
+def arena_for(
+    lengths: Column, out: NDArray[np.uint8] | None
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the offsets of images of these lengths, and an arena that holds them (or ``out``).
+
+    Raises:
+        ValueError: ``out`` is too small.
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    total = int(offsets[-1])
+    if out is None:
+        return offsets, np.empty(total, np.uint8)
+    if out.size < total:
+        raise ValueError(f"out holds {out.size} bytes; these samples need {total}")
+    return offsets, out
+
+
+def corrupt(path: str, detail: str) -> BadSampleError:
+    """Return the error for a file whose content is wrong."""
+    return BadSampleError(reason="corrupt", detail=f"{path}: {detail}")
+
+
+def _check_ends(files: Sequence[MappedFile], extents: Extents) -> None:
+    """Refuse ranges outside of their files: reading there would kill the process (SIGBUS)."""
+    sizes = np.array([file.size for file in files])
+    offset, length = extents.offset, extents.length
+    outside = (offset < 0) | (length < 0) | (offset > sizes - length)
+    if outside.any():
+        row = int(np.argmax(outside))
+        end = int(offset[row] + length[row])
+        file = files[row % len(files)]
+        detail = f"{file.size} bytes, and a sample reaches to byte {end}: it was cut short"
+        raise corrupt(file.path, detail)
+
+
+# Until every format says where.
 def take_ranges(
     source: NDArray[np.uint8],
     begins: NDArray[np.int64],
@@ -63,21 +288,3 @@ def take_ranges_of(
     for source, begin, length, offset in spans:
         arena[offset : offset + length] = source_of(source)[begin : begin + length]
     return arena, offsets
-
-
-def arena_for(
-    lengths: NDArray[np.int64], out: NDArray[np.uint8] | None
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return the offsets of images of these lengths, and an arena that holds them (or ``out``).
-
-    Raises:
-        ValueError: ``out`` is too small.
-    """
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    total = int(offsets[-1])
-    if out is None:
-        return offsets, np.empty(total, np.uint8)
-    if out.size < total:
-        raise ValueError(f"out holds {out.size} bytes; these samples need {total}")
-    return offsets, out

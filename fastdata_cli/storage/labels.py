@@ -68,8 +68,8 @@ class LabelTable:
             classes: the numbering of class names; and names for labels that are numbers.
 
         Returns:
-            int64[N] labels, the class names, and notes: ``image-without-label`` and
-            ``label-without-image``.
+            int64[N] labels, the class names, and notes: ``image-without-label`` (no row),
+            ``empty-label`` (a row that says there is none) and ``label-without-image``.
 
         Raises:
             UsageError: no key of the table is among ``files``, or a label is not in ``classes``.
@@ -86,6 +86,7 @@ class LabelTable:
         labels, class_names = self._numbers(np.where(known, self.codes[at], UNLABELLED), classes)
         counts = {
             "image-without-label": int(np.count_nonzero(~known)),
+            "empty-label": int(np.count_nonzero(known & (self.codes[at] == UNLABELLED))),
             "label-without-image": self.rows - int(np.count_nonzero(known)),
         }
         return Labels(labels, class_names, {kind: n for kind, n in counts.items() if n > 0})

@@ -15,7 +15,7 @@ stands. A link to a folder that it lies in ends there, with a note.
 **Ignored, and counted in the notes:** ``hidden`` names (one leading dot), ``junk`` of desktops and
 file servers, ``special-file`` (pipes, sockets, devices: never opened), ``other-name`` (no image
 suffix), ``link-loop``, ``dangling-link`` (of something else than an image), ``empty-class: NAME``,
-``image-without-label`` and ``label-without-image`` (of a label table).
+``image-without-label``, ``empty-label`` and ``label-without-image`` (of a label table).
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ _READ_BYTES = 1 << 20
 _BLOCK = 4096
 _PROBED = 64
 
+_MARK = b"\xef\xbb\xbf"
+"""How editors and shells of other systems begin a text: a byte-order mark, in UTF-8."""
+
 
 def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
     """Yield the paths of a list, as raw bytes, in bounded memory.
@@ -26,13 +29,16 @@ def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
     Args:
         stream: the list, opened in binary.
         nul: paths end in NUL, and are taken as they are. Otherwise they end in a newline, before
-            which a carriage return is dropped (lists come from other systems; names that really
-            end in one need NUL).
+            which a carriage return is dropped, and so is a byte-order mark before the first
+            (lists come from other systems; names that really have one need NUL).
 
     Empty lines are skipped.
+
+    Raises:
+        UsageError: the list has the other kind of ends, or is UTF-16.
     """
     separator = b"\0" if nul else b"\n"
-    rest = b""
+    rest = b"" if nul else _opening(stream)
     while chunk := stream.read(_READ_BYTES):
         if nul and not rest and b"\0" not in chunk and b"\n" in chunk:
             raise UsageError(
@@ -40,7 +46,20 @@ def read_path_list(stream: BinaryIO, *, nul: bool) -> Iterator[bytes]:
             )
         *lines, rest = (rest + chunk).split(separator)
         yield from _paths(lines, nul)
-    yield from _paths([rest], nul)
+    yield from _paths(rest.split(separator), nul)
+
+
+def _opening(stream: BinaryIO) -> bytes:
+    """Return the first bytes of a list of lines, without a byte-order mark."""
+    first = b""
+    while len(first) < 4 and (more := stream.read(4 - len(first))):
+        first += more
+    # Only with its zeros: names that are not UTF-8 may begin with the bytes of the mark.
+    if (first[:2], first[3:]) == (b"\xff\xfe", b"\0") or first[:3] == b"\xfe\xff\0":
+        raise UsageError(
+            "the list is UTF-16, and paths are bytes", hint="save it as UTF-8, or as it is in Linux"
+        )
+    return first.removeprefix(_MARK)
 
 
 def _paths(lines: Iterable[bytes], nul: bool) -> Iterator[bytes]:

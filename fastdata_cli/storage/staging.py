@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import time
 import zipfile
@@ -35,11 +34,8 @@ from fastdata_cli.errors import (
     StaleStagingError,
     StorageError,
 )
-from fastdata_cli.sample import Reject
-from fastdata_cli.storage import durable
+from fastdata_cli.storage import durable, journal
 from fastdata_cli.storage.table import SampleTable
-
-JOURNAL_VERSION = 1
 
 _PUBLISHING = "publishing"
 _LOCK = "lock"
@@ -89,7 +85,7 @@ class Staging:
                 (self.root / "side").mkdir()
                 receipts = []
             self._write_journal(fingerprint, receipts)
-            self._journal = os.open(self.root / "journal.jsonl", os.O_WRONLY | os.O_APPEND)
+            self._journal = os.open(self.root / journal.JOURNAL, os.O_WRONLY | os.O_APPEND)
         return receipts
 
     def commit(self, part: Part, table: SampleTable, facts: Mapping[str, Any]) -> Receipt:
@@ -101,7 +97,7 @@ class Staging:
                 np.savez(file, **table.columns())  # type: ignore[arg-type]
                 durable.sync_file(file.fileno())
             assert self._journal is not None, "begin() comes first"
-            durable.write_all(self._journal, memoryview(_line(asdict(receipt)).encode()))
+            durable.write_all(self._journal, memoryview(journal.line(asdict(receipt)).encode()))
             durable.sync_file(self._journal)
         return receipt
 
@@ -167,13 +163,38 @@ class Staging:
             os.close(self._lock)
             self._lock = None
 
+    def has_published(self, fingerprint: str) -> bool:
+        """Tell whether an equal run published all and was killed before it cleared this place.
+
+        Whether its dataset is still there, it does not tell.
+        """
+        found = journal.read(self.root)
+        return found is not None and journal.is_of(found[0], fingerprint) and self._is_bare()
+
+    @property
+    def is_remnant(self) -> bool:
+        """Whether nothing can be continued here: the place of a run that died while it left."""
+        return self.root.is_dir() and (journal.read(self.root) is None or self._is_bare())
+
+    def clear(self) -> None:
+        """Remove the place of a run that is dead, whatever it was for.
+
+        Raises:
+            BusyError: it lives.
+        """
+        with storage_errors(self.root):
+            while self._lock is None:
+                self._take_lock()
+        self.abort(keep=False)
+
     def _is_bare(self) -> bool:
         """Return whether a run was killed between publishing its data and clearing the place."""
-        return (self.root / _PUBLISHING).exists() and not any(self.data.iterdir())
+        done = (self.root / _PUBLISHING).exists()
+        return done and not any(files for _, _, files in os.walk(self.data))
 
     def _forget_journal(self) -> None:
         """Make the place worthless: an exchange puts the old dataset here, which is not ours."""
-        (self.root / "journal.jsonl").unlink(missing_ok=True)
+        (self.root / journal.JOURNAL).unlink(missing_ok=True)
         durable.sync_directory(self.root)
 
     def _side(self, index: int) -> Path:
@@ -196,12 +217,11 @@ class Staging:
             os.close(lock)
 
     def _read_journal(self, fingerprint: str) -> list[Receipt]:
-        try:
-            lines = (self.root / "journal.jsonl").read_text().splitlines()
-            head = json.loads(lines[0])
-        except (OSError, ValueError, IndexError):
+        found = journal.read(self.root)
+        if found is None:
             return []
-        if head.get("fastdata_journal") != JOURNAL_VERSION or head["fingerprint"] != fingerprint:
+        head, lines = found
+        if not journal.is_of(head, fingerprint):
             self.abort(keep=True)
             raise StaleStagingError(
                 f"{self.root} holds an unfinished run of another command or source",
@@ -209,46 +229,22 @@ class Staging:
                 path=str(self.root),
             )
         self.started = float(head.get("started", 0))
-        return _contiguous(lines[1:])
+        return journal.contiguous(lines)
 
     def _empty(self) -> None:
-        for entry in list(self.root.iterdir()):
-            if entry.name != _LOCK:
-                durable.remove(entry)
+        """Remove all but the lock; last what says that nothing was lost with the rest."""
+        last = (journal.JOURNAL, _PUBLISHING)
+        entries = [entry for entry in self.root.iterdir() if entry.name not in (*last, _LOCK)]
+        for entry in (*entries, *(self.root / name for name in last)):
+            durable.remove(entry)
 
     def _write_journal(self, fingerprint: str, receipts: Sequence[Receipt]) -> None:
         """Write the journal anew: a cut line, or a part that is redone, must not stay in it."""
-        head = {
-            "fastdata_journal": JOURNAL_VERSION,
-            "fingerprint": fingerprint,
-            "started": self.started,
-        }
         fresh = self.root / "journal.new"
-        fresh.write_text(_line(head) + "".join(_line(asdict(receipt)) for receipt in receipts))
+        fresh.write_text(journal.whole(fingerprint, self.started, receipts))
         durable.sync_path(fresh)
-        fresh.replace(self.root / "journal.jsonl")
+        fresh.replace(self.root / journal.JOURNAL)
         durable.sync_directory(self.root)
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=True) + "\n"
-
-
-def _contiguous(lines: Sequence[str]) -> list[Receipt]:
-    """Return the receipts of parts 0, 1, 2 … as far as none is missing or cut."""
-    found: dict[int, Receipt] = {}
-    for line in lines:
-        try:
-            record = json.loads(line)
-            part = record["part"]
-            part["rejects"] = tuple(Reject(**reject) for reject in part["rejects"])
-            found[part["index"]] = Receipt(Part(**part), record["facts"])
-        except (ValueError, KeyError, TypeError):
-            break  # the line that the kill cut short
-    prefix: list[Receipt] = []
-    while len(prefix) in found:
-        prefix.append(found[len(prefix)])
-    return prefix
 
 
 _REASONS = {

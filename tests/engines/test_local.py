@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdata_cli.engines.local import ordered_map
+from fastdata_cli.engines.local import ordered_map, ordered_stream
 
 
 def threads_at_work() -> list[str]:
@@ -135,3 +135,76 @@ def test_closing_cancels_what_waits() -> None:
     close(results)
     assert started in ([0], [0, 1]), "only what was running is waited for"
     assert threads_at_work() == []
+
+
+def test_what_is_done_does_not_wait_for_a_slow_source() -> None:
+    more = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 0
+        assert more.wait(20), "the result of item 0 was held back"
+        yield 1
+
+    results = ordered_stream(str, items(), workers=2, ahead=8)
+    assert next(results) == "0"
+    more.set()
+    assert list(results) == ["1"]
+    assert threads_at_work() == []
+
+
+@given(count=st.integers(0, 30), workers=st.integers(1, 4), ahead=st.integers(1, 8))
+@settings(max_examples=25)
+def test_a_stream_keeps_order_and_bounds(count: int, workers: int, ahead: int) -> None:
+    drawn = yielded = 0
+
+    def items() -> Iterator[int]:
+        nonlocal drawn
+        for index in range(count):
+            drawn += 1
+            # One is in the hand of the feeder, one in that of the caller.
+            assert drawn - yielded <= ahead + 2
+            yield index
+
+    for index in ordered_stream(lambda item: item, items(), workers=workers, ahead=ahead):
+        assert index == yielded
+        yielded += 1
+    assert yielded == count
+
+
+def test_errors_of_a_stream_come_in_their_place() -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("cannot be read on")
+
+    results = ordered_stream(str, items(), workers=2, ahead=8)
+    assert [next(results) for _ in range(3)] == ["0", "1", "2"]
+    with pytest.raises(OSError, match="cannot be read on"):
+        next(results)
+
+    def fragile(index: int) -> int:
+        if index == 1:
+            raise ValueError("item 1")
+        return index
+
+    results_of_function = ordered_stream(fragile, range(100), workers=2, ahead=4)
+    assert next(results_of_function) == 0
+    with pytest.raises(ValueError, match="item 1"):
+        next(results_of_function)
+
+
+def test_a_stream_that_is_closed_lets_its_feeder_go() -> None:
+    drawn = []
+
+    def items() -> Iterator[int]:
+        for index in range(10_000):
+            drawn.append(index)
+            yield index
+
+    results = ordered_stream(str, items(), workers=1, ahead=2)
+    assert next(results) == "0"
+    close(results)
+    deadline = time.monotonic() + 20
+    while threads_at_work() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads_at_work() == []
+    assert len(drawn) < 10

@@ -18,11 +18,10 @@ from fastdata_cli.errors import (
     UnsupportedError,
 )
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset import source as webdataset_source
 from fastdata_cli.formats.webdataset.shards import expand_braces, gaps
 from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions
 from fastdata_cli.sample import Payload, Sample
-from fastdata_cli.storage import durable
+from fastdata_cli.storage import durable, mapping
 from fastdata_cli.testing import encoded_samples, pixel_samples, synthetic, write_dataset
 
 OPTIONS = WebDatasetWriteOptions(shard_samples=9)
@@ -409,10 +408,10 @@ def test_gaps() -> None:
     assert gaps(["2019.tar", "20240101.tar", "notes.tar"]) == ([], 0)
 
 
-def test_many_shards_are_not_all_open_at_once(
+def test_many_shards_are_not_all_mapped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webdataset_source, "_MOST_MAPS", 5)
+    monkeypatch.setattr(mapping, "MOST_MAPS", 5)
     samples = pixel_samples()
     options = WebDatasetWriteOptions(shard_samples=1)
     path = write_dataset(FORMAT, tmp_path / "s-%d.tar", samples, Payload.PIXELS, options)
@@ -420,4 +419,6 @@ def test_many_shards_are_not_all_open_at_once(
     before = len(os.listdir("/proc/self/fd"))
     batch = reader.read_many(list(range(41)))
     assert np.array_equal(batch.images, [sample.image for sample in samples])
-    assert len(os.listdir("/proc/self/fd")) - before <= 5
+    del batch
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert Path("/proc/self/maps").read_text().count(str(tmp_path)) <= 5

@@ -59,7 +59,7 @@ def test_whole_numbers_are_labels(tmp_path: Path, content: str) -> None:
     found = table(tmp_path, content).apply(FILES)
     assert found.labels.tolist() == [7, 0, -1]
     assert found.class_names == ()
-    assert found.notes == {}
+    assert found.notes == {"empty-label": 1}  # a row that says so: nobody forgot the image
 
 
 def test_given_classes_number_the_names(tmp_path: Path) -> None:

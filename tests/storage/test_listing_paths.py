@@ -117,6 +117,10 @@ def test_lists_and_folders_agree(tmp_path: Path) -> None:
         (b"a\n\n\nb", False, [b"a", b"b"]),
         (b"a\r\nb\r\n\r\n", False, [b"a", b"b"]),
         (b"a\nb\0c\r\n\0\0d", True, [b"a\nb", b"c\r\n", b"d"]),
+        (b"\xef\xbb\xbfa.jpg\r\nb\r\n", False, [b"a.jpg", b"b"]),
+        (b"\xef\xbb\xbfa\0b", True, [b"\xef\xbb\xbfa", b"b"]),
+        (b"\xff\xfe/x.png\n", False, [b"\xff\xfe/x.png"]),
+        (b"\xef\xbb\xbf", False, []),
         (b"", False, []),
     ],
 )
@@ -127,3 +131,11 @@ def test_separators(data: bytes, nul: bool, wanted: list[bytes]) -> None:
 def test_long_lists_are_read_in_pieces() -> None:
     paths = [b"%07d/" % number + b"x" * 90 for number in range(30_000)]
     assert list(read_path_list(io.BytesIO(b"\n".join(paths)), nul=False)) == paths
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_list_in_utf_16_is_named_as_such(encoding: str) -> None:
+    listed = "\ufeffa.jpg\nb.jpg\n".encode(encoding)
+    with pytest.raises(UsageError, match="the list is UTF-16") as caught:
+        list(read_path_list(io.BytesIO(listed), nul=False))
+    assert "UTF-8" in caught.value.hint

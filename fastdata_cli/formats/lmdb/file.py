@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.lmdb.page import META_PAGES, VERSIONS, Extent, Layout, Page, Version
+from fastdata_cli.storage.mapping import MappedFile
 
 HEAD_BYTES = 64
 """This much of a file tells whether it is LMDB."""
@@ -85,13 +83,12 @@ class DataFile:
             raise _damaged(path, f"cannot be opened: {problem.strerror}") from problem
         try:
             self.meta, self.layout = _read_meta(path, descriptor)
-            self._map = mmap.mmap(descriptor, self.layout.size, prot=mmap.PROT_READ)
+            self.mapped = MappedFile(str(path), descriptor)
+            """The mapped file; extents are ranges of it."""
         finally:
             os.close(descriptor)
         # Images are read whole from anywhere: what lies behind one is of no use.
-        self._map.madvise(mmap.MADV_RANDOM)
-        self.data: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
-        """The mapped file; extents are ranges of it."""
+        self.mapped.advise(mmap.MADV_RANDOM)
 
     def page(self, number: int) -> Page:
         """Read one page of a tree.
@@ -102,7 +99,7 @@ class DataFile:
         if not META_PAGES <= number < self.layout.pages:
             raise _damaged(self.path, f"refers to page {number} of {self.layout.pages}")
         begin = number * self.layout.page_size
-        return Page(self.layout, number, self._map[begin : begin + self.layout.page_size])
+        return Page(self.layout, number, self.read(Extent(begin, self.layout.page_size)))
 
     def find(self, key: bytes) -> Extent | None:
         """Return where the value of ``key`` lies, or None; for trees in plain order of bytes."""
@@ -143,16 +140,15 @@ class DataFile:
 
     def read(self, extent: Extent) -> bytes:
         """Return one value."""
-        return self._map[extent.begin : extent.begin + extent.length]
+        return self.mapped.data[extent.begin : extent.begin + extent.length].tobytes()
 
     def expect(self, extents: Iterable[Extent]) -> None:
         """Have the system fetch values that will be read now."""
         # A smaller one lies in the page of the tree that has just been read.
-        least, advise = self.layout.page_size // 2, self._map.madvise
+        least = self.layout.page_size // 2
         for begin, length in extents:
             if length > least:
-                ahead = begin % mmap.PAGESIZE
-                advise(mmap.MADV_WILLNEED, begin - ahead, length + ahead)
+                self.mapped.advise(mmap.MADV_WILLNEED, begin, length)
 
 
 def _read_meta(path: Path, descriptor: int) -> tuple[Meta, Layout]:

@@ -23,14 +23,16 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.formats.lmdb.file import DataFile
+from fastdata_cli.formats.lmdb.library import LmdbLibrary
 from fastdata_cli.formats.lmdb.page import Extent, Page
 from fastdata_cli.formats.lmdb.reader import describe
 from fastdata_cli.formats.lmdb.records import MANIFEST, OUR_KEYS, data_path
-from fastdata_cli.formats.lmdb.values import ValueReader
+from fastdata_cli.formats.located import LocatedReader, StoredRanges
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.key_table import KeyTable
-from fastdata_cli.keys import from_bytes
+from fastdata_cli.keys import from_bytes, to_bytes
 from fastdata_cli.sample import UNLABELLED, Payload, Schema
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
 _LOOKED_AT = 20_000
@@ -50,19 +52,7 @@ _REFUSALS = {
 _HINT = "write the bytes of image files as values, in the main database"
 
 
-class KnownValues:
-    """An open file, and where the values of its samples lie."""
-
-    def __init__(self, file: DataFile, extents: NDArray[np.int64]) -> None:
-        self.file = file
-        self._extents = extents
-
-    def locate(self, indices: NDArray[np.int64]) -> list[Extent]:
-        """Return where the samples lie."""
-        return [Extent(begin, length) for begin, length in self._extents[indices].tolist()]
-
-
-class ForeignLmdbReader(ValueReader):
+class ForeignLmdbReader(LocatedReader):
     """Reads the records whose values are image files."""
 
     def _start(self) -> None:
@@ -82,11 +72,16 @@ class ForeignLmdbReader(ValueReader):
         ignored = sum(count for kind, count in records.kinds.items() if kind != _IMAGE)
         self.notes = {"ignored-record": ignored} if ignored else {}
 
-    def _open(self) -> KnownValues:
+    def _open_locator(self) -> StoredRanges:
         file = DataFile(data_path(self.path))
         if file.meta.commit != self._commit:
             raise DamagedDatasetError(f"{file.path}: has changed since it was opened")
-        return KnownValues(file, self._extents)
+        begins, lengths = self._extents.T
+        return StoredRanges(FileMaps.single(file.mapped), begins, lengths)
+
+    def _open_library(self) -> LmdbLibrary:
+        keys = self._keys
+        return LmdbLibrary(data_path(self.path), lambda index: to_bytes(keys[index]))
 
     def _load_table(self) -> SampleTable:
         labels = np.full(len(self), UNLABELLED, np.int64)

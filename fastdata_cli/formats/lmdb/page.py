@@ -12,18 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fastdata_cli.errors import DamagedDatasetError
 
 META_PAGES = 2
 """The first pages of a file; those of trees come after them."""
 
+BIG_VALUE = 0x01
+"""The flag of a node whose value has pages of its own."""
+
 _BRANCH, _LEAF, _DIRTY = 0x01, 0x02, 0x10
-_BIG_VALUE, _NAMED_DATABASE, _DUPLICATES = 0x01, 0x02, 0x04
+_NAMED_DATABASE, _DUPLICATES = 0x02, 0x04
 
 _PAGE_NUMBER = struct.Struct("=Q")
 _FLAGS_AND_BOUNDS = struct.Struct("=HHH")
 _NODE_OFFSET = struct.Struct("=H")
 _NODE = struct.Struct("=HHHH")
+NODE_BYTES = _NODE.size
+"""Bytes of a node before its key: length of the value (low, high word), flags, size of the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,11 @@ class Page:
         DamagedDatasetError: here and in all methods, when a number in the page cannot be.
     """
 
-    __slots__ = ("_count", "_data", "_layout", "_upper", "number")
+    __slots__ = ("_count", "_data", "_upper", "layout", "number")
 
     def __init__(self, layout: Layout, number: int, data: bytes) -> None:
         self.number = number
-        self._layout, self._data = layout, data
+        self.layout, self._data = layout, data
         version = layout.version
         if len(data) != layout.page_size or _PAGE_NUMBER.unpack_from(data)[0] != number:
             raise self._damaged()
@@ -99,6 +107,16 @@ class Page:
 
     def __len__(self) -> int:
         return self._count
+
+    def array(self) -> NDArray[np.uint8]:
+        """Return the bytes of the page."""
+        return np.frombuffer(self._data, np.uint8)
+
+    def node_offsets(self) -> NDArray[np.int64]:
+        """Return where the nodes begin in the page, those left out that cannot be there."""
+        version = self.layout.version
+        offsets = np.frombuffer(self._data, np.uint16, self._count, version.header)
+        return offsets[offsets >= self._upper].astype(np.int64) + version.base
 
     def position(self, key: bytes) -> int:
         """Return the last node whose key is not above ``key``; -1 if there is none."""
@@ -121,28 +139,28 @@ class Page:
     def value(self, at: int) -> Extent:
         """Return where the value of a node of a leaf lies."""
         key, key_size, low, high, flags = self._node(at)
-        begin, length = key + key_size + -key_size % self._layout.version.key_unit, low | high << 16
+        begin, length = key + key_size + -key_size % self.layout.version.key_unit, low | high << 16
         if flags & _DUPLICATES:
             raise self._damaged()
-        if flags & _BIG_VALUE:
+        if flags & BIG_VALUE:
             return self._big_value(begin, length)
         if begin + length > len(self._data):
             raise self._damaged()
-        return Extent(self.number * self._layout.page_size + begin, length)
+        return Extent(self.number * self.layout.page_size + begin, length)
 
     def _big_value(self, at: int, length: int) -> Extent:
         """Return the extent of a value that has pages of its own, the first named at ``at``."""
         if at + _PAGE_NUMBER.size > len(self._data):
             raise self._damaged()
         first = int(_PAGE_NUMBER.unpack_from(self._data, at)[0])
-        extent = Extent(first * self._layout.page_size + self._layout.version.header, length)
-        if first < META_PAGES or sum(extent) > self._layout.size:
+        extent = Extent(first * self.layout.page_size + self.layout.version.header, length)
+        if first < META_PAGES or sum(extent) > self.layout.size:
             raise self._damaged()
         return extent
 
     def _node(self, at: int) -> tuple[int, int, int, int, int]:
         """Return where the key of a node begins, its size, and the three words before it."""
-        version, end = self._layout.version, len(self._data)
+        version, end = self.layout.version, len(self._data)
         offset = _NODE_OFFSET.unpack_from(self._data, version.header + 2 * at)[0]
         key = offset + version.base + _NODE.size
         if offset < self._upper or key > end:
@@ -153,4 +171,4 @@ class Page:
         return key, size, low, middle, high
 
     def _damaged(self) -> DamagedDatasetError:
-        return self._layout.damaged(f"page {self.number} is damaged")
+        return self.layout.damaged(f"page {self.number} is damaged")

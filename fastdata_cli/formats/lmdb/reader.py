@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
+from fastdata_cli.extents import Column, Extents
 from fastdata_cli.formats.lmdb.file import DataFile
-from fastdata_cli.formats.lmdb.page import Extent, Page
+from fastdata_cli.formats.lmdb.leaf import numbered_values
+from fastdata_cli.formats.lmdb.library import LmdbLibrary
+from fastdata_cli.formats.lmdb.page import Extent
 from fastdata_cli.formats.lmdb.records import (
     MANIFEST,
     data_path,
@@ -18,60 +20,77 @@ from fastdata_cli.formats.lmdb.records import (
     sample_index,
     sample_key,
 )
-from fastdata_cli.formats.lmdb.values import ValueReader
+from fastdata_cli.formats.located import LocatedReader
 from fastdata_cli.manifest import Manifest
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
 
 class NumberedValues:
-    """An open file whose samples are numbered by their keys.
+    """Where the samples of a file are that are numbered by their keys.
 
-    Only the branches of the tree are held: a value is found by its number in its leaf.
+    Only the branches of the tree are read at once. A leaf is read when one of its samples is asked
+    for, and then where all its samples are is known: 16 bytes each.
     """
 
-    def __init__(self, file: DataFile) -> None:
-        self.file = file
+    def __init__(self, file: DataFile, count: int) -> None:
+        self.file, self.files = file, FileMaps.single(file.mapped)
+        self._begins = np.full(count, -1, np.int64)
+        self._lengths = np.zeros(count, np.int64)
         least, pages = file.leaf_numbers()
         indices = [0, *(sample_index(key) for key in least[1:])]
         # Beyond the first key that is no number there are only the columns beside the samples.
-        count = indices.index(None) if None in indices else len(least)
-        self._least = np.array(indices[:count], np.int64)
-        self._pages = np.array(pages[:count], np.int64)
+        leaves = indices.index(None) if None in indices else len(least)
+        self._least = np.array(indices[:leaves], np.int64)
+        self._pages = np.array(pages[:leaves], np.int64)
 
-    def locate(self, indices: NDArray[np.int64]) -> list[Extent]:
-        """Return where the samples lie.
+    def locate(self, indices: Column) -> Extents:
+        """Return where the samples are.
 
         Raises:
             BadSampleError: there is no record of one of them.
         """
-        at = np.searchsorted(self._least, indices, side="right") - 1
-        numbers, offsets = self._pages[at], indices - self._least[at]
-        leaves = {number: self.file.page(number) for number in self._expected(numbers)}
-        wanted = zip(numbers.tolist(), offsets.tolist(), indices.tolist(), strict=True)
-        return [
-            _value(leaves[number], offset, sample_key(index)) for number, offset, index in wanted
-        ]
+        begins = self._begins[indices]
+        if (begins < 0).any():
+            self._find(np.unique(indices[begins < 0]))
+            begins = self._begins[indices]
+        zeros = np.zeros_like(indices)
+        return Extents(self.files.path_of, zeros, begins, self._lengths[indices])
 
-    def _expected(self, numbers: NDArray[np.int64]) -> list[int]:
-        """Return the different pages, which the system is fetching already."""
-        different: list[int] = np.unique(numbers).tolist()
-        size, pages = self.file.layout.page_size, self.file.layout.pages
-        self.file.expect(Extent(each * size, size) for each in different if each < pages)
-        return different
+    def _find(self, indices: Column) -> None:
+        numbers = self._pages[np.searchsorted(self._least, indices, side="right") - 1]
+        try:
+            for number in self._expected(np.unique(numbers)):
+                self._note(*numbered_values(self.file.page(number)))
+            for index in indices[self._begins[indices] < 0].tolist():
+                begin, length = self._find_one(sample_key(index))
+                self._note(np.array([index]), np.array([begin]), np.array([length]))
+        except DamagedDatasetError as problem:
+            raise BadSampleError(reason="corrupt", detail=problem.message) from problem
+
+    def _find_one(self, key: bytes) -> Extent:
+        """Return where a value is that its leaf did not give: this says what is wrong with it."""
+        extent = self.file.find(key)
+        if extent is None:
+            raise BadSampleError(reason="missing", detail=f"there is no record {key.decode()}")
+        return extent
+
+    def _note(self, indices: Column, begins: Column, lengths: Column) -> None:
+        there = indices < len(self._begins)
+        # In this order: another thread that sees where a value begins also sees its length.
+        self._lengths[indices[there]] = lengths[there]
+        self._begins[indices[there]] = begins[there]
+
+    def _expected(self, numbers: Column) -> list[int]:
+        """Return pages, which the system is fetching already."""
+        pages: list[int] = numbers.tolist()
+        size = self.file.layout.page_size
+        there = (each for each in pages if each < self.file.layout.pages)
+        self.file.expect(Extent(each * size, size) for each in there)
+        return pages
 
 
-def _value(leaf: Page, offset: int, key: bytes) -> Extent:
-    """Return where the value of a sample lies, by its distance from the least key of the leaf."""
-    if offset < len(leaf) and leaf.key(offset) == key:
-        return leaf.value(offset)
-    # Where an interrupted run was continued, the least key need not be there itself.
-    at = leaf.position(key)
-    if at < 0 or leaf.key(at) != key:
-        raise BadSampleError(reason="missing", detail=f"there is no record {key.decode()}")
-    return leaf.value(at)
-
-
-class LmdbReader(ValueReader):
+class LmdbReader(LocatedReader):
     """Reads samples by their number."""
 
     def _start(self) -> None:
@@ -92,11 +111,14 @@ class LmdbReader(ValueReader):
                 found=found,
             )
 
-    def _open(self) -> NumberedValues:
-        return NumberedValues(DataFile(data_path(self.path)))
+    def _open_locator(self) -> NumberedValues:
+        return NumberedValues(DataFile(data_path(self.path)), len(self))
+
+    def _open_library(self) -> LmdbLibrary:
+        return LmdbLibrary(data_path(self.path), sample_key)
 
     def _load_table(self) -> SampleTable:
-        file = self._handle.get().file
+        file = DataFile(data_path(self.path))
         columns = read_columns(file, self._columns)
         table = SampleTable.from_columns(columns, where=str(file.path))
         if len(table) != len(self):

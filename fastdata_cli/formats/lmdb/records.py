@@ -23,7 +23,8 @@ MANIFEST = OUR_KEYS + b"manifest"
 PIECE_BYTES = 8 << 20
 """A column is cut into pieces of this size, so that no value grows with the dataset."""
 
-_KEY_DIGITS = 10
+KEY_DIGITS = 10
+"""Of a sample's key."""
 
 
 def data_path(path: Path) -> Path:
@@ -38,7 +39,7 @@ def sample_key(index: int) -> bytes:
 
 def sample_index(key: bytes) -> int | None:
     """Return the sample that a record key stands for, if any."""
-    return int(key) if len(key) == _KEY_DIGITS and key.isdigit() else None
+    return int(key) if len(key) == KEY_DIGITS and key.isdigit() else None
 
 
 def column_layout(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Finding
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader
+from fastdata_cli.formats.located import LocatedReader, StoredRanges
+from fastdata_cli.formats.webdataset.library import TarLibrary
 from fastdata_cli.formats.webdataset.shards import find_shards
-from fastdata_cli.formats.webdataset.source import ShardMaps, open_source
+from fastdata_cli.formats.webdataset.source import open_source
 from fastdata_cli.options import Options, option
-from fastdata_cli.sample import Batch, Payload, Sample
-from fastdata_cli.storage.gather import take_ranges_of
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
 
@@ -28,25 +27,10 @@ class WebDatasetReadOptions(Options):
     field: str | None = option(None, "image field of foreign tars with several, such as left.jpg")
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where every image lies."""
-
-    maps: ShardMaps
-    starts: NDArray[np.int64]
-    """int64[S], the position of each shard's first sample."""
-    begins: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    def shards(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the shard in which each sample lies."""
-        return np.searchsorted(self.starts, indices, "right") - 1
-
-
-class WebDatasetReader(IndexedReader[_Places]):
+class WebDatasetReader(LocatedReader):
     """Reads one tar or a set of shards through memory maps."""
 
-    capabilities = Capability.RANDOM_ACCESS | Capability.ZERO_COPY
+    capabilities = LocatedReader.capabilities | Capability.ZERO_COPY
 
     def __init__(self, path: Path, options: WebDatasetReadOptions) -> None:
         self._field = options.field
@@ -57,57 +41,30 @@ class WebDatasetReader(IndexedReader[_Places]):
         self.schema, self.manifest = source.schema, source.manifest
         self.rejects, self.notes = source.rejects, source.notes
 
-    def _open(self) -> _Places:
+    def _open_locator(self) -> StoredRanges:
         begins, lengths = self._source.places()
         if len(begins) != len(self):
             raise DamagedDatasetError(
                 f"{self.path}: the shards hold {len(begins)} samples, and {len(self)} are expected"
             )
         counts = np.asarray(self._source.counts, np.int64)
-        starts = np.cumsum(counts) - counts
+        firsts = np.cumsum(counts) - counts
         ends = begins + lengths
         reaches = [
-            int(ends[start : start + count].max(initial=0))
-            for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+            int(ends[first : first + count].max(initial=0))
+            for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)
         ]
-        return _Places(ShardMaps(self._source.shards.paths, reaches), starts, begins, lengths)
+        return StoredRanges(self._maps(reaches), begins, lengths, firsts)
 
-    def _close(self, handle: _Places) -> None:
-        handle.maps.get.cache_clear()
+    def _open_library(self) -> TarLibrary:
+        return TarLibrary(self._open_locator(), self.schema)
 
     def _load_table(self) -> SampleTable:
-        return self._source.table(self._handle.get().maps)
+        return self._source.table(self._maps())
 
-    def _fetch(
-        self, handle: _Places, indices: NDArray[np.int64], out: NDArray[Any] | None
-    ) -> Images:
-        arena, offsets = take_ranges_of(
-            handle.maps.get,
-            handle.shards(indices),
-            handle.begins[indices],
-            handle.lengths[indices],
-            None if out is None else out.reshape(-1).view(np.uint8),
-        )
-        if self.schema.payload is Payload.ENCODED:
-            return Images(arena, offsets)
-        return Images(self._pixels(arena, len(indices)) if out is None else out)
-
-    def read(self, index: int) -> Sample:
-        """Return one sample; its image is a read-only view of the mapped file."""
-        if not -len(self) <= index < len(self):
-            return super().read(index)
-        handle, table, at = self._handle.get(), self._table.get(), np.array([index % len(self)])
-        begin, length = int(handle.begins[at[0]]), int(handle.lengths[at[0]])
-        image = handle.maps.get(int(handle.shards(at)[0]))[begin : begin + length]
-        encoded = self.schema.payload is Payload.ENCODED
-        batch = Batch(
-            table.keys.take(at),
-            np.asarray(table.labels[at], np.int64),
-            image if encoded else self._pixels(image, 1),
-            np.array([0, length]) if encoded else None,
-            table.metadata_texts(at),
-        )
-        return batch.sample(0)
+    def _maps(self, reaches: Sequence[int] | None = None) -> FileMaps:
+        paths = self._source.shards.paths
+        return FileMaps(lambda shard: str(paths[shard]), reaches)
 
     def files(self) -> Iterator[Path]:
         """Yield the shards, and the index of their set."""
@@ -130,7 +87,7 @@ class WebDatasetReader(IndexedReader[_Places]):
             span = range(len(self))
         if self.manifest is not None:
             yield from super().verify(span)
-        yield from self._source.findings(span, self._handle.get().maps)
+        yield from self._source.findings(span, self._maps())
 
     def describe(self) -> Mapping[str, Any]:
         """Return the shards, their sizes and what is odd about them."""
@@ -142,7 +99,3 @@ class WebDatasetReader(IndexedReader[_Places]):
             "bytes_per_shard": [min(sizes, default=0), max(sizes, default=0)],
             **self._source.describe(),
         }
-
-    def _pixels(self, data: NDArray[np.uint8], count: int) -> NDArray[Any]:
-        assert self.schema.image_shape is not None
-        return data.view(self.schema.dtype).reshape(count, *self.schema.image_shape)

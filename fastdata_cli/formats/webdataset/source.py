@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,40 +24,8 @@ from fastdata_cli.formats.webdataset.walk import Bytes
 from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import UNLABELLED, Payload, Reject, Schema
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
-
-# Python keeps a descriptor open for every map; the usual limit of a process is 1024.
-_MOST_MAPS = 256
-
-
-class ShardMaps:
-    """The mapped shards of one process, the least recently used ones let go.
-
-    Args:
-        paths: of the shards.
-        reaches: how many bytes of each are going to be read.
-    """
-
-    def __init__(self, paths: Sequence[Path], reaches: Sequence[int]) -> None:
-        self.paths = paths
-        self.reaches = reaches
-        self.get = lru_cache(_MOST_MAPS)(self._map)
-
-    def _map(self, shard: int) -> NDArray[np.uint8]:
-        data = np.frombuffer(map_file(self.paths[shard]), np.uint8)
-        if len(data) < self.reaches[shard]:
-            raise DamagedDatasetError(
-                f"{self.paths[shard]}: {len(data)} bytes, and its samples reach to "
-                f"{self.reaches[shard]}",
-                hint="it was cut after it was opened",
-                expected=self.reaches[shard],
-                found=len(data),
-            )
-        return data
-
-    def content(self, shard: int, begin: int, size: int) -> bytes:
-        """Return some bytes of a shard."""
-        return self.get(shard)[begin : begin + size].tobytes()
 
 
 class Source(Protocol):
@@ -76,11 +43,11 @@ class Source(Protocol):
         """Return where each image begins in its shard, and its bytes: int64[N] each."""
         ...
 
-    def table(self, maps: ShardMaps) -> SampleTable:
+    def table(self, maps: FileMaps) -> SampleTable:
         """Return the sample table."""
         ...
 
-    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
+    def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
         """Yield what is wrong beside the images, for samples of the span."""
         ...
 
@@ -128,11 +95,11 @@ class OwnSource:
         begins = np.concatenate([empty, *(begins for begins, _ in pairs)])
         return begins, np.concatenate([empty, *(lengths for _, lengths in pairs)])
 
-    def table(self, maps: ShardMaps) -> SampleTable:
+    def table(self, maps: FileMaps) -> SampleTable:
         """Return the joined tables of the shards."""
         return SampleTable.concatenate([shard.table() for shard in self._opened()])
 
-    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
+    def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
         """Check the members of every shard whose first sample is in the span."""
         first = 0
         for shard, count in zip(self._opened(), self.counts, strict=True):
@@ -186,7 +153,7 @@ class ForeignSource:
         """Return the places that the scan found."""
         return self._rows.begins, self._rows.lengths
 
-    def table(self, maps: ShardMaps) -> SampleTable:
+    def table(self, maps: FileMaps) -> SampleTable:
         """Return the table that the scan gave; it has no checksums."""
         rows = self._rows
         return ForeignTable(
@@ -195,10 +162,10 @@ class ForeignSource:
             np.empty(0, np.uint64),
             rows.lengths,
             side=rows.side,
-            content=maps.content,
+            content=maps.read,
         )
 
-    def findings(self, span: range, maps: ShardMaps) -> Iterator[Finding]:
+    def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
         """Yield what is odd beside the images of the span."""
         keys = self._rows.keys
         odd = set(self._rows.odd_labels.tolist())
@@ -208,7 +175,7 @@ class ForeignSource:
                 yield Finding(index, keys[index], "unreadable", "its .cls is no whole number")
             elif some_labels and self._unlabelled[index]:
                 yield Finding(index, keys[index], "missing", "no label (.cls)")
-            for name in self._rows.side.read(index, maps.content)[1]:
+            for name in self._rows.side.read(index, maps.read)[1]:
                 yield Finding(index, keys[index], "unreadable", f"its .{name} is no JSON")
 
     def describe(self) -> Mapping[str, Any]:

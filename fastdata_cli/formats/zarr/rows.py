@@ -1,54 +1,52 @@
-"""Rows of an array, as bytes: from its files where its codecs are plain, else by zarr-python."""
+"""Rows of an array: where they are stored if its codecs are plain, else through zarr-python."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.errors import BadSampleError, DamagedDatasetError
-from fastdata_cli.formats.zarr.blosc import CorruptChunkError
-from fastdata_cli.formats.zarr.chunks import ChunkStore
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError, UnsupportedError
+from fastdata_cli.extents import Codec
+from fastdata_cli.formats.blosc import BloscBuffer
+from fastdata_cli.formats.chunked import ChunkedRows
+from fastdata_cli.formats.codecs import Lz4Sized, NumcodecsCodec, ZstdFrame
+from fastdata_cli.formats.zarr.index import chunk_index
 from fastdata_cli.formats.zarr.layout import TEXTS, ArrayLayout
 from fastdata_cli.formats.zarr.library import LibraryRows, open_array
-from fastdata_cli.formats.zarr.plain import Bytes, PlainRows, decoder
+from fastdata_cli.storage.gather import Gather, gather_enabled
+
+_CODECS = {"blosc": BloscBuffer, "zstd": ZstdFrame, "lz4": Lz4Sized}
 
 
-class Rows(Protocol):
-    """Reads rows (along the first axis) of one array."""
-
-    random: bool
-    """Whether one row costs about as much alone as among its neighbours."""
-
-    def read(self, start: int, stop: int, out: Bytes) -> None:
-        """Fill ``out``, 1-D uint8, with rows ``start`` to ``stop``, all inside the array.
-
-        Raises:
-            BadSampleError: a chunk is missing or corrupt.
-        """
-        ...
+def is_located(layout: ArrayLayout) -> bool:
+    """Return whether it can be said where the rows of an array of numbers are stored."""
+    indexed = layout.shard is None or layout.index_at_end is not None
+    return layout.plain and layout.rows_whole and layout.dtype != TEXTS and indexed
 
 
-def open_rows(layout: ArrayLayout) -> Rows:
-    """Return the fastest way to read an array of numbers.
+def locate_rows(layout: ArrayLayout) -> ChunkedRows:
+    """Return what says where the rows of an array are stored, if ``is_located``.
 
     Raises:
-        UnsupportedError: a codec, or the dtype, is not known here.
+        UnsupportedError: a codec is not known here.
     """
-    indexed = layout.shard is None or layout.index_at_end is not None
-    if layout.plain and layout.rows_whole and layout.dtype != TEXTS and indexed:
-        return PlainRows(layout)
-    return LibraryRows(layout)
+    assert layout.dtype is not None
+    row_bytes = int(np.prod(layout.shape[1:], dtype=np.int64)) * layout.dtype.itemsize
+    chunks = -(-layout.shape[0] // layout.chunk[0])
+    return ChunkedRows(
+        chunk_index(layout, _codec(layout)), chunks, layout.chunk[0], row_bytes
+    )
 
 
 def check_codecs(layout: ArrayLayout) -> None:
     """Raise UnsupportedError when a codec of the array is not installed."""
-    if not layout.plain:
+    if layout.plain:
+        _codec(layout)
+    else:
         open_array(layout)
-    elif (layout.compressor or {"name": "blosc"})["name"] != "blosc":
-        decoder(layout)
 
 
 def read_numbers(layout: ArrayLayout) -> NDArray[Any]:
@@ -59,8 +57,14 @@ def read_numbers(layout: ArrayLayout) -> NDArray[Any]:
     """
     assert layout.dtype is not None
     values = np.empty(layout.shape, layout.dtype)
+    out = values.reshape(-1).view(np.uint8)
     try:
-        open_rows(layout).read(0, len(values), values.reshape(-1).view(np.uint8))
+        if gather_enabled() and is_located(layout):
+            rows = locate_rows(layout)
+            everything = rows.locate_runs(np.array([0]), np.array([len(values)]))
+            Gather(rows.files).fill(everything, out)
+        else:
+            LibraryRows(layout).read(0, len(values), out)
     except BadSampleError as problem:
         raise DamagedDatasetError(f"{layout.label}: {problem.detail}") from problem
     return values
@@ -74,17 +78,20 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
     """
     from numcodecs import VLenUTF8
 
-    compressor = (layout.compressor or {"name": ""})["name"]
-    if not layout.plain or layout.dtype != TEXTS or layout.shard or compressor == "blosc":
+    compressor = layout.compressor
+    blosc = compressor is not None and compressor["name"] == "blosc"
+    if not layout.plain or layout.dtype != TEXTS or layout.shard or blosc:
         raise DamagedDatasetError(f"{layout.folder}: not the strings that fastdata writes")
-    chunks, count, each = ChunkStore(layout), layout.shape[0], layout.chunk[0]
-    decompressed, strings = decoder(layout), VLenUTF8()
+    count, each = layout.shape[0], layout.chunk[0]
+    library = None if compressor is None else _numcodecs(layout)
+    index, strings = chunk_index(layout, None), VLenUTF8()
     try:
         for number in range(-(-count // each)):
-            data = decompressed(chunks.stored(chunks.locate(number)))
+            stored = index.files.get(number).data
+            data = stored.copy() if library is None else library.decoded(stored)
             # The codec believes the count that the data begins with, and takes memory for it.
             if int.from_bytes(data[:4].tobytes(), "little") != each:
-                raise CorruptChunkError(f"chunk {number} does not hold {each} strings")
+                raise ValueError(f"chunk {number} does not hold {each} strings")
             yield from strings.decode(data)[: count - number * each].tolist()
     except BadSampleError as problem:
         raise DamagedDatasetError(f"{layout.label}: {problem.detail}") from problem
@@ -96,3 +103,23 @@ def read_foreign(layout: ArrayLayout) -> NDArray[Any]:
     """Return a whole array that others wrote; what they left out is fill value."""
     found: NDArray[Any] = np.asarray(open_array(layout)[:])
     return found
+
+
+def _codec(layout: ArrayLayout) -> Codec | None:
+    compressor = layout.compressor
+    if compressor is None:
+        return None
+    ours = _CODECS.get(compressor["name"])
+    return _numcodecs(layout) if ours is None else ours()
+
+
+def _numcodecs(layout: ArrayLayout) -> NumcodecsCodec:
+    codec = layout.compressor or {"name": ""}
+    config = {key: value for key, value in codec.items() if key != "name"}
+    try:
+        return NumcodecsCodec({"id": codec["name"], **config})
+    except (TypeError, ValueError, LookupError, ImportError) as problem:
+        raise UnsupportedError(
+            f"{layout.folder}: the codec {codec['name']} of {layout.label!r} cannot be set up as "
+            f"its metadata says ({problem})"
+        ) from problem

@@ -1,0 +1,122 @@
+"""Where the chunks of an array are: in files of their own, or in shards behind an index."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.extents import AS_STORED, Codec, Column
+from fastdata_cli.formats.chunked import ChunkIndex, StoredChunks
+from fastdata_cli.formats.zarr.layout import ArrayLayout
+from fastdata_cli.storage.gather import corrupt
+from fastdata_cli.storage.mapping import FileMaps, MappedFile
+
+ABSENT = np.uint64(2**64 - 1)
+"""Offset and length of a chunk that a shard does not have."""
+
+_CHECKSUM_BYTES = 4
+
+
+def chunk_index(layout: ArrayLayout, codec: Codec | None) -> ChunkIndex:
+    """Return what knows where the chunks of an array are that is cut along its first axis only.
+
+    Args:
+        layout: of the array.
+        codec: that its chunks went through.
+    """
+    tail = (0,) * (len(layout.shape) - 1)
+    files = FileMaps(lambda number: layout.file(number, *tail))
+    return _ChunkFiles(files, codec) if layout.shard is None else _Shards(files, codec, layout)
+
+
+class _ChunkFiles:
+    """Chunks in files of their own."""
+
+    def __init__(self, files: FileMaps, codec: Codec | None) -> None:
+        self.files, self.codecs = files, _codecs(codec)
+
+    def find(self, chunks: Column) -> StoredChunks:
+        """Return where chunks are: each is a whole file."""
+        lengths = np.array([self.files.get(number).size for number in chunks.tolist()], np.int64)
+        return StoredChunks(chunks, np.zeros_like(chunks), lengths, _which(self.codecs, chunks))
+
+
+class _Shards:
+    """Chunks in shards, whose indexes are read and checked when they are first needed.
+
+    Errors are BadSampleError with the reason ``missing`` or ``corrupt`` that name the file.
+    """
+
+    def __init__(self, files: FileMaps, codec: Codec | None, layout: ArrayLayout) -> None:
+        assert layout.shard is not None
+        self.files, self.codecs, self._layout = files, _codecs(codec), layout
+        self._each = layout.shard[0] // layout.chunk[0]
+        shards = len(layout.file_rows)
+        self._known = np.zeros(shards, np.bool_)
+        self._extents = np.zeros((shards, self._each, 2), np.int64)
+        self._lock = threading.Lock()
+
+    def find(self, chunks: Column) -> StoredChunks:
+        """Return where chunks are."""
+        shard, inside = np.divmod(chunks, self._each)
+        if not self._known[shard].all():
+            self._read(np.unique(shard))
+        offset, length = self._extents[shard, inside].T
+        if (offset < 0).any():
+            row = int(np.argmax(offset < 0))
+            path = self.files.path_of(int(shard[row]))
+            raise missing(f"{path} has no chunk {chunks[row]} of {self._layout.label}")
+        return StoredChunks(shard, offset, length, _which(self.codecs, chunks))
+
+    def _read(self, shards: Column) -> None:
+        with self._lock:
+            for shard in shards[~self._known[shards]].tolist():
+                at_end = bool(self._layout.index_at_end)
+                index = read_shard_index(self.files.get(shard), self._each, at_end=at_end)
+                self._extents[shard] = index.view(np.int64)  # what is absent becomes -1
+                self._known[shard] = True
+
+
+def read_shard_index(file: MappedFile, chunks: int, *, at_end: bool) -> NDArray[np.uint64]:
+    """Return the checked index of a shard, uint64[chunks, 2]: offset and length of each chunk."""
+    size = 16 * chunks + _CHECKSUM_BYTES
+    if file.size < size:
+        raise corrupt(file.path, f"{file.size} bytes cannot hold the index of a shard")
+    begin = file.size - size if at_end else 0
+    data = file.data[begin : begin + size].tobytes()
+    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if _crc32c(body) != checksum:
+        raise corrupt(file.path, "the checksum of its index does not match")
+    index = np.frombuffer(body, "<u8").reshape(chunks, 2)
+    ends = index[index[:, 0] != ABSENT].sum(axis=1)
+    if len(ends) and ends.max() > file.size:
+        raise corrupt(file.path, "its index points beyond its end")
+    return index
+
+
+def shard_index(extents: NDArray[np.uint64]) -> bytes:
+    """Return the stored form of a shard's index, uint64[chunks, 2]."""
+    body = extents.astype("<u8").tobytes()
+    return body + _crc32c(body)
+
+
+def missing(detail: str) -> BadSampleError:
+    """Return the error for a piece that is not there."""
+    return BadSampleError(reason="missing", detail=detail)
+
+
+def _codecs(codec: Codec | None) -> tuple[Codec, ...]:
+    return () if codec is None else (codec,)
+
+
+def _which(codecs: tuple[Codec, ...], chunks: Column) -> NDArray[np.int8]:
+    return np.full(len(chunks), 0 if codecs else AS_STORED, np.int8)
+
+
+def _crc32c(data: bytes) -> bytes:
+    import crc32c
+
+    return int(crc32c.crc32c(data)).to_bytes(_CHECKSUM_BYTES, "little")

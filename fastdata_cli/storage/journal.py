@@ -1,0 +1,59 @@
+"""The journal of a staging place: what is being made, then one receipt a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fastdata_cli.contract import Part, Receipt
+from fastdata_cli.sample import Reject
+
+JOURNAL = "journal.jsonl"
+JOURNAL_VERSION = 1
+
+
+def read(root: Path) -> tuple[Mapping[str, Any], Sequence[str]] | None:
+    """Return the head of a journal and its further lines; None where there is none to read."""
+    try:
+        lines = (root / JOURNAL).read_text().splitlines()
+        head = json.loads(lines[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return head, lines[1:]
+
+
+def is_of(head: Mapping[str, Any], fingerprint: str) -> bool:
+    """Tell whether a journal is that of a run with this fingerprint, written by this version."""
+    same_version = head.get("fastdata_journal") == JOURNAL_VERSION
+    return same_version and head.get("fingerprint") == fingerprint
+
+
+def line(record: Mapping[str, Any]) -> str:
+    """Return one line of a journal."""
+    return json.dumps(record, ensure_ascii=True) + "\n"
+
+
+def whole(fingerprint: str, started: float, receipts: Sequence[Receipt]) -> str:
+    """Return a journal that holds these receipts."""
+    head = {"fastdata_journal": JOURNAL_VERSION, "fingerprint": fingerprint, "started": started}
+    return line(head) + "".join(line(asdict(receipt)) for receipt in receipts)
+
+
+def contiguous(lines: Sequence[str]) -> list[Receipt]:
+    """Return the receipts of parts 0, 1, 2 … as far as none is missing or cut."""
+    found: dict[int, Receipt] = {}
+    for each in lines:
+        try:
+            record = json.loads(each)
+            part = record["part"]
+            part["rejects"] = tuple(Reject(**reject) for reject in part["rejects"])
+            found[part["index"]] = Receipt(Part(**part), record["facts"])
+        except (ValueError, KeyError, TypeError):
+            break  # the line that the kill cut short
+    prefix: list[Receipt] = []
+    while len(prefix) in found:
+        prefix.append(found[len(prefix)])
+    return prefix
