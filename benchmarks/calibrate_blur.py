@@ -23,7 +23,7 @@ from fastdata_cli.imaging.decode import decode
 from fastdata_cli.quality.blur import Blur, Sharpness
 from fastdata_cli.quality.view import View
 
-CHECKS = (Blur(), Sharpness())
+CHECKS: tuple[Blur | Sharpness, ...] = (Blur(), Sharpness())
 SIGMAS = (0.0, 1.0, 2.0, 4.0)
 QUALITIES = (90, 50)
 SCALES = (0.35, 0.5, 0.75, 1.5, 2.0)
@@ -108,7 +108,7 @@ def main() -> None:
         parser.error("no photograph in that folder")
     for index, check in enumerate(CHECKS):
         print(f"\n## {check.score}, threshold {check.suggested}")
-        show_blur(names, scores[:, :, index], float(check.suggested))
+        show_blur(names, scores[:, :, index], check.suggested)
         show_scale(names, scores[:, :, index])
 
 

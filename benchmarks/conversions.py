@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def writing(data: Data, target: Path, run: Callable[[], dict[str, Any] | None]) 
     def once() -> Work:
         return Work(samples=len(files), bytes=size, facts=run() or {})
 
+    atexit.register(remove, target)
     return Ready(run=once, before=partial(clear, target), files=files)
 
 
@@ -53,12 +55,14 @@ def clear(target: Path) -> None:
 
     Else a run would be slowed by what the run before it left to be written.
     """
-    for path in target.parent.glob(f"*{target.name}*"):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    remove(target)
+    target.parent.mkdir(parents=True)
     os.sync()
+
+
+def remove(target: Path) -> None:
+    """Delete the folder of ``Data.scratch``: what was written, and what lies beside it."""
+    shutil.rmtree(target.parent, ignore_errors=True)
 
 
 def _convert(source: Path, target: Path, name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -66,10 +66,8 @@ class Data:
         return self._converted(name, str(self.pixels("raw")), "--payload", "pixels", *flags)
 
     def scratch(self, name: str) -> Path:
-        """Return a path that nothing stands at yet, for what a run writes."""
-        folder = Path(self.work) / "scratch"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / name
+        """Return a path for what a run writes, in a folder of its own."""
+        return Path(self.work) / "scratch" / name / name
 
     def _converted(self, name: str, source: str, *flags: str) -> Path:
         # Two sources of one format must not share a name: a dataset is recognised by it later.

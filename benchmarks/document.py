@@ -38,8 +38,8 @@ How fast datasets are read and written, against what the machine allows and agai
   than rates, and ratios only as far as their bounds.
 - A reference is a loop without any container: what somebody would write who knows the machine.
   What each does is said below its table.
-- All data is in the page cache. That is measured before and after the rounds; where it does not hold,
-  the table says so.
+- All data is in the page cache. That is measured before and after the rounds; where it does not
+  hold, the table says so.
 - Samples are in random order, another one each epoch, in batches of 64, unless said otherwise.
 - Containers are made by `fastdata convert`, from the same files. Conversions are timed within a
   running process: starting Python takes a fraction of a second besides.

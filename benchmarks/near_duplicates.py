@@ -1,7 +1,7 @@
 """Measures near duplicates: what is found among photographs, and how an index grows.
 
-    python benchmarks/near_duplicates.py found PHOTOS
-    python benchmarks/near_duplicates.py index 1000000 --distance 8
+    python -m benchmarks.near_duplicates found PHOTOS
+    python -m benchmarks.near_duplicates index 1000000 --distance 8
 
 The first makes copies of every photograph of a folder as they occur (re-encoded, resized, cropped)
 and other pictures that are no copies, and prints which pairs count as duplicates. The second

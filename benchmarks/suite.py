@@ -12,6 +12,7 @@ TABLES: tuple[Table, ...] = (
     encoded.SMALLER,
     encoded.LARGE,
     pixels.LOADER,
+    pixels.MEMORY,
     pixels.CODECS,
     pixels.CHUNKS,
     pixels.TORCH,

@@ -19,10 +19,11 @@ class Example(Options):
     shard_size: int | None = option(None, "bytes in a shard", minimum=1, unit="bytes")
     codec: str = option("lz4", "how chunks are compressed", choices=("none", "lz4"), short="-c")
     strict: bool = option(False, "refuse what is odd")
+    share: float | None = option(None, "least share", minimum=0.5)
 
 
 def test_specs_say_what_a_flag_needs() -> None:
-    chunk, shard_size, codec, strict = Example.specs()
+    chunk, shard_size, codec, strict, share = Example.specs()
     assert chunk == OptionSpec(
         name="chunk", kind=int, default=None, text="samples in a chunk", minimum=1
     )
@@ -36,16 +37,22 @@ def test_specs_say_what_a_flag_needs() -> None:
         short="-c",
     )
     assert (strict.kind, strict.default) == (bool, False)
+    assert (share.kind, share.minimum) == (float, 0.5)
     assert Options.specs() == ()
 
 
 def test_values_go_in_and_come_out() -> None:
     chosen = Example.from_mapping({"chunk": 10, "codec": "none"}, owner="format example")
     assert chosen == Example(chunk=10, codec="none")
-    values = {"chunk": 10, "shard_size": None, "codec": "none", "strict": False}
+    values = {"chunk": 10, "shard_size": None, "codec": "none", "strict": False, "share": None}
     assert chosen.to_mapping() == values
     assert Example.from_mapping(values, owner="format example") == chosen
     assert pickle.loads(pickle.dumps(chosen)) == chosen  # noqa: S301 - our own bytes
+
+
+def test_a_number_may_be_whole() -> None:
+    assert Example(share=3).share == 3
+    assert Example(share=0.5).share == 0.5
 
 
 def test_a_set_cannot_be_changed() -> None:
@@ -56,7 +63,7 @@ def test_a_set_cannot_be_changed() -> None:
 def test_an_unknown_name_is_named_with_its_owner() -> None:
     with pytest.raises(UsageError, match="--shard-samples is not an option of format example") as e:
         Example.from_mapping({"shard_samples": 5}, owner="format example")
-    assert e.value.hint == "its options: --chunk, --codec, --shard-size, --strict"
+    assert e.value.hint == "its options: --chunk, --codec, --shard-size, --share, --strict"
     assert e.value.exit_code == EXIT_USAGE
     assert e.value.facts == {"option": "shard_samples"}
     with pytest.raises(UsageError) as e:
@@ -73,6 +80,10 @@ def test_an_unknown_name_is_named_with_its_owner() -> None:
         ({"chunk": "ten"}, "--chunk must be a whole number, not 'ten'"),
         ({"chunk": 2.5}, "--chunk must be a whole number, not 2.5"),
         ({"chunk": True}, "--chunk must be a whole number, not True"),
+        ({"share": 0.4}, "--share must be at least 0.5, not 0.4"),
+        ({"share": "much"}, "--share must be a number, not 'much'"),
+        ({"share": True}, "--share must be a number, not True"),
+        ({"share": float("nan")}, "--share must be a number, not nan"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:

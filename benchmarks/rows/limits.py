@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.conversions import clear
+from benchmarks.conversions import clear, remove
 from benchmarks.data import BATCH, Data, convert_command, files_of
 from benchmarks.memory import peak_of
 from benchmarks.row import Limit, MakeReady, Ready, Row, Table
@@ -24,7 +24,7 @@ def _peak(data: Data, name: str, source: Path, flags: tuple[str, ...]) -> dict[s
     target = data.scratch(f"memory{SUFFIXES[name]}")
     clear(target)
     peak = peak_of(convert_command([str(source), str(target), "--to", name, *flags]))
-    clear(target)
+    remove(target)
     return {"peak_mb": peak.rss_bytes / _MEGA, "pss_mb": peak.pss_bytes / _MEGA}
 
 

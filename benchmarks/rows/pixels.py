@@ -7,6 +7,7 @@ from benchmarks.foreign import CHUNK, zarr_python_store
 from benchmarks.ours import Place, bare_reads, fast_loader, pixels, torch_loader
 from benchmarks.peers import ffcv, plain, tensorstore
 from benchmarks.row import Row, Side, Table
+from fastdata_cli.loading.orders import Order
 
 NONE = ("--codec", "none")
 PLAIN: dict[str, tuple[Place, float, float | None]] = {
@@ -27,12 +28,12 @@ PACKED: dict[str, tuple[Place, Side, float]] = {
 }
 """Where each layout of one sample a chunk lies, the codec it is held against, its target."""
 
-CHUNK_1000: dict[str, tuple[Place, int, float]] = {
-    "random": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), 1, 0.8),
-    "block": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), CHUNK, 0.85),
-    "foreign": (zarr_python_store, 1, 0.4),
+CHUNK_1000: dict[str, tuple[Place, Order, float]] = {
+    "random": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), "random", 0.8),
+    "block": (pixels("zarr", "--chunk", "1000", "--codec", "lz4"), "block", 0.85),
+    "foreign": (zarr_python_store, "random", 0.4),
 }
-"""Where each layout lies, the block of the order, the target."""
+"""Where each layout lies, the order, the target."""
 
 LOADER = Table(
     name="pixels",
@@ -77,11 +78,11 @@ CHUNKS = Table(
         Row(
             name=f"chunk-1000/{name}",
             what=f"{name}, FastLoader",
-            ready=fast_loader(place, block=block),
+            ready=fast_loader(place, order=order),
             reference=references.BLOSC_LZ4,
             target=target,
         )
-        for name, (place, block, target) in CHUNK_1000.items()
+        for name, (place, order, target) in CHUNK_1000.items()
     ),
     peers=(plain.ZARR_CHUNK_1000,),
 )
@@ -90,8 +91,29 @@ _BARE = (
     *((name, place, 1, references.MEMMAP, target) for name, (place, target, _) in PLAIN.items()),
     *((name, place, 1, reference, target) for name, (place, reference, target) in PACKED.items()),
     *(
-        (f"chunk-1000-{name}", place, block, references.BLOSC_LZ4, target)
-        for name, (place, block, target) in CHUNK_1000.items()
+        (
+            f"chunk-1000-{name}",
+            place,
+            CHUNK if order == "block" else 1,
+            references.BLOSC_LZ4,
+            target,
+        )
+        for name, (place, order, target) in CHUNK_1000.items()
+    ),
+)
+
+MEMORY = Table(
+    name="in-memory",
+    title="Pixels held in memory → shuffled batches",
+    text="A raw dataset, read once into memory: `FastLoader(..., in_memory=True)`.",
+    rows=(
+        Row(
+            name="in-memory/raw",
+            what="raw, FastLoader, in memory",
+            ready=fast_loader(pixels("raw"), in_memory=True),
+            reference=references.RAM,
+            target=0.85,
+        ),
     ),
 )
 

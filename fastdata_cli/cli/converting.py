@@ -10,17 +10,25 @@ from fastdata_cli.errors import EXIT_FOUND, EXIT_INTERRUPTED
 from fastdata_cli.operations.convert import ConvertReport, convert
 from fastdata_cli.operations.destination import already_published
 from fastdata_cli.operations.plan import Plan
+from fastdata_cli.operations.preflight import preflight
 from fastdata_cli.storage.staging import staging_root
 
 
-def run_plan(plan: Plan, jobs: int | None, overwrite: bool, listener: Talk) -> ConvertReport:
+def run_plan(
+    plan: Plan, jobs: int | None, overwrite: bool, listener: Talk, *, look_ahead: bool = True
+) -> ConvertReport:
     """Carry out a plan; an interruption says how to go on, and exits.
 
     So does a plan that a run before this one had carried out when it was killed.
+
+    Args:
+        look_ahead: refuse what the disk has no room for before anything is written.
     """
     if not overwrite:
         _end_if_published(plan, listener)
     try:
+        if look_ahead:
+            preflight(plan)
         report = convert(plan, jobs=jobs, overwrite=overwrite, listener=listener)
     except KeyboardInterrupt:
         kept = staging_root(plan.path)

@@ -99,8 +99,9 @@ class Header:
     def frame(self, block: int, stored: int) -> bytes:
         """Return header and table of a buffer that holds one block, of ``block`` bytes."""
         front = HEADER_BYTES + STREAM_HEAD
-        # The last block of a buffer may be short, and is one stream then.
-        flags = self.flags | (_NOT_SPLIT if block < self.block_bytes else 0)
+        flags = self.flags & ~_AS_IT_WAS
+        if block < self.block_bytes:  # the last one, and short: it is one stream
+            flags |= _NOT_SPLIT
         head = (self.version, self.codec_version, flags, self.item)
         return _HEADER.pack(*head, block, block, front + stored) + front.to_bytes(4, "little")
 

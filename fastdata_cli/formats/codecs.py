@@ -7,6 +7,7 @@ They are numcodecs' builds of LZ4 and Zstandard, called without its wrappers whe
 from __future__ import annotations
 
 import ctypes
+import lzma
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -17,8 +18,8 @@ import numpy as np
 from fastdata_cli.extents import Bytes, Codec, Window
 
 _SIZE_BYTES = 4
-# What codecs raise over bytes that are not theirs; lzma.LZMAError is an Exception of its own.
-_FAILURES = (RuntimeError, ValueError, OSError, EOFError, zlib.error)
+DECODE_ERRORS = (RuntimeError, ValueError, OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What libraries raise over bytes that are not theirs."""
 
 
 class Lz4Block:
@@ -106,11 +107,9 @@ class NumcodecsCodec:
         Raises:
             ValueError: ``stored`` is damaged.
         """
-        import lzma
-
         try:
             return np.frombuffer(self._library.decode(stored), np.uint8)
-        except (*_FAILURES, lzma.LZMAError) as problem:
+        except DECODE_ERRORS as problem:
             raise ValueError(str(problem)) from problem
 
 
@@ -198,7 +197,7 @@ def _lz4_by_numcodecs(stored: Window, out: Window) -> int:
     framed[_SIZE_BYTES:] = stored.array
     try:
         lz4.decompress(framed, out.array)
-    except _FAILURES:
+    except DECODE_ERRORS:
         return -1
     return out.size
 
@@ -226,7 +225,7 @@ def _zstd_by_numcodecs(stored: Window, out: Window) -> int:
 
     try:
         decoded = zstd.decompress(stored.array)
-    except _FAILURES:
+    except DECODE_ERRORS:
         return -1
     if len(decoded) == out.size:
         place(decoded, out)

@@ -72,7 +72,7 @@ class Iteration(Iterator[tuple[Any, ...]]):
     Args:
         pipeline: makes them; started here.
         handing_out: what is handed out.
-        on_taken: told the place of each batch before it is handed out.
+        on_taken: told the place of each batch that is handed out, or of which nothing is left.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Iteration(Iterator[tuple[Any, ...]]):
             )
         try:
             while (pending := self._pipeline.take()) is not None:
-                self._on_taken(pending.place)
                 batch = self._handing_out.batch(pending)
+                self._on_taken(pending.place)
                 if batch is not None:
                     return batch
         except BaseException:

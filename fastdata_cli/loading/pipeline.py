@@ -106,6 +106,11 @@ class Flight:
         self._failure: BaseException | None = None
 
     @property
+    def is_over(self) -> bool:
+        """Whether no more batches are to begin."""
+        return self.stopped or self._ended
+
+    @property
     def has_room(self) -> bool:
         """Whether another batch may begin."""
         return len(self._batches) < self._limit
@@ -138,8 +143,7 @@ class Flight:
         """Say that no batch follows those that have begun."""
         with self.lock:
             self._ended, self._failure = True, self._failure or failure
-            self.work.notify_all()
-            self._arrived.notify_all()
+            self._wake_all()
 
     def take(self) -> Pending | None:
         """Wait for the next batch; None when there are no more."""
@@ -160,8 +164,11 @@ class Flight:
         with self.lock:
             self.stopped = True
             self._batches.clear()
-            for waiting in (self.work, self.space, self._arrived):
-                waiting.notify_all()
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        for waiting in (self.work, self.space, self._arrived):
+            waiting.notify_all()
 
 
 class Tasks(Protocol):
@@ -196,9 +203,9 @@ class WholeBatches:
         """Begin the next batch, when there is room for one."""
         flight = self._flight
         with flight.lock:
-            while not (flight.stopped or flight.has_room):
+            while not (flight.is_over or flight.has_room):
                 flight.work.wait()
-            planned = None if flight.stopped else next(self._plan, None)
+            planned = None if flight.is_over else next(self._plan, None)
             if planned is None:
                 flight.end()
                 return None

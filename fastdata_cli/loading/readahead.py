@@ -98,7 +98,7 @@ class ReadAhead:
         """Return the next few rows; the first ones of a batch when there is room for it."""
         flight = self._flight
         with flight.lock:
-            while not flight.stopped:
+            while not flight.is_over:
                 if self._is_ready():
                     return self._next()
                 if self._ended and not self._reads:
@@ -124,18 +124,20 @@ class ReadAhead:
 
     def _run(self) -> None:
         flight = self._flight
-        while parts := self._portion():
-            read = deque(self._read(parts))
-            with flight.lock:
-                self._reads.append(read)
-                flight.work.notify()
-                while len(self._reads) >= _READS and not flight.stopped:
-                    flight.space.wait()
-                if flight.stopped:
-                    return
+        while not flight.is_over and (parts := self._portion()):
+            self._add(deque(self._read(parts)))
         with flight.lock:
             self._ended = True
             flight.work.notify_all()
+
+    def _add(self, read: deque[_Part]) -> None:
+        """Add what was read, and wait until there is space for more."""
+        flight = self._flight
+        with flight.lock:
+            self._reads.append(read)
+            flight.work.notify()
+            while len(self._reads) >= _READS and not flight.is_over:
+                flight.space.wait()
 
     def _portion(self) -> list[_Part]:
         """Return what is read next: rows of one batch or several, in their order."""

@@ -7,7 +7,7 @@ will see that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Blur(AtLeast):
         f"summed over {_BLOCK} x {_BLOCK} blocks, one every {_STEP} pixels; {_REDUCED}"
     )
     source = "calibrated on 500 photographs blurred by sigma 0, 1, 2, 4: docs/clean-checks.md"
-    suggested = 0.05
+    suggested: ClassVar[float] = 0.05
 
     def measure(self, view: View) -> float | None:
         """Return the share; None for images too flat or too small (below 8 pixels) to judge."""
@@ -69,7 +69,7 @@ class Sharpness(AtLeast):
         f"mirrored at the borders; g is {_REDUCED}"
     )
     source = "Pech-Pacheco et al. 2000; calibrated as blur: docs/clean-checks.md"
-    suggested = 150.0
+    suggested: ClassVar[float] = 150.0
 
     def measure(self, view: View) -> float:
         """Return the variance of the Laplacian."""

@@ -15,7 +15,6 @@ from fastdata_cli import registry
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError, FastdataError
 from fastdata_cli.formats.zarr import FORMAT
-from fastdata_cli.formats.zarr.blosc import Blosc, CorruptChunkError, decompress, read_blocks
 from fastdata_cli.formats.zarr.options import ZarrWriteOptions
 from fastdata_cli.sample import Payload
 from fastdata_cli.testing import synthetic, write_dataset
@@ -132,38 +131,6 @@ def test_a_folder_by_that_name_is_no_store(tmp_path: Path) -> None:
     (path / "notes.txt").write_text("x")
     with pytest.raises(DamagedDatasetError, match="named like zarr"):
         registry.open_reader(path)
-
-
-# -- Blosc buffers
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    changes=st.lists(st.tuples(st.integers(0, 1999), st.integers(0, 255)), min_size=1, max_size=8),
-    keep=st.integers(0, 4000),
-    codec=st.sampled_from(["lz4", "zstd", "zlib", "blosclz"]),
-)
-def test_no_buffer_crashes_the_decoder(
-    changes: list[tuple[int, int]], keep: int, codec: str
-) -> None:
-    data = (np.arange(4000) // 40 % 251).astype(np.uint8)
-    buffer = bytearray(Blosc(codec, 5, "byte", 400, 1).encode(data))
-    for position, value in changes:
-        buffer[position % min(len(buffer), 64)] = value
-    stored = bytes(buffer[:keep])
-    out = np.empty(4000, np.uint8)
-    try:
-        decompress(stored, out)
-        blocks = read_blocks(lambda at, size: stored[at : at + size], len(stored), 4000)
-    except CorruptChunkError:
-        return
-    if blocks is not None and blocks.starts is not None:
-        begin, size = blocks.stored_range(*blocks.cover(400, 800))
-        frame = blocks.frame(*blocks.cover(400, 800)) + stored[begin : begin + size]
-        try:
-            decompress(frame, np.empty(blocks.data_range(*blocks.cover(400, 800))[1], np.uint8))
-        except CorruptChunkError:
-            return
 
 
 def files(path: Path) -> list[Path]:

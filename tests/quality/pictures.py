@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.quality.view import View
 
-
 Pixels = NDArray[np.uint8]
 POLICY = ImagePolicy()
 
@@ -27,7 +26,7 @@ def natural(height: int, width: int, seed: int = 0) -> Pixels:
         noise = np.fft.rfft2(rng.standard_normal((height, width))) / fall
         plane = np.fft.irfft2(noise, (height, width))
         channels.append(128 + 45 * (plane - plane.mean()) / plane.std())
-    return np.clip(np.stack(channels, axis=2), 0, 255).round().astype(np.uint8)
+    return np.asarray(np.clip(np.stack(channels, axis=2), 0, 255).round(), np.uint8)
 
 
 def checkers(cell: int, cells: int, dark: int = 0, light: int = 255) -> Pixels:

@@ -38,12 +38,8 @@ def test_every_check_is_documented(check: Check) -> None:
     row = next(
         line for line in DOCUMENT.read_text().splitlines() if line.startswith(f"| `--{check.name}`")
     )
-    suggested = "" if check.suggested is None else f" {check.suggested:g}" * _is_number(check)
+    suggested = f" {check.suggested:g}" if isinstance(check.suggested, int | float) else ""
     assert f"`--{check.name}`{suggested} | `{check.score}` | `{check.reason}` |" in row
-
-
-def _is_number(check: Check) -> bool:
-    return isinstance(check.suggested, int | float)
 
 
 def test_every_note_and_report_is_documented() -> None:

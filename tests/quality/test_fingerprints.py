@@ -13,6 +13,7 @@ import pytest
 import xxhash
 from numpy.typing import NDArray
 
+from benchmarks.near_duplicates import crop, jpeg, page, resize
 from fastdata_cli.quality.duplicates import DEFAULT_DISTANCE
 from fastdata_cli.quality.fingerprints import (
     LOOK_BYTES,
@@ -22,42 +23,13 @@ from fastdata_cli.quality.fingerprints import (
     near,
     pixels,
 )
+from tests.quality.pictures import natural
 
 Image = NDArray[np.uint8]
 
 
-def scene(seed: int, height: int = 240, width: int = 320) -> Image:
-    """A picture with detail at every scale, as photographs have it."""
-    rng = np.random.default_rng(seed)
-    image = np.full((height, width, 3), 128.0)
-    for cells in (2, 4, 8, 16, 32):
-        noise = rng.normal(0, 90 / cells**0.7, (cells, cells, 3)).astype(np.float32)
-        image += cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC)
-    return np.asarray(np.clip(image, 0, 255), np.uint8)
-
-
-def as_jpeg(image: Image, quality: int) -> Image:
-    data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
-    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR), np.uint8)
-
-
-def resized(image: Image, factor: float) -> Image:
-    return np.asarray(
-        cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA), np.uint8
-    )
-
-
-def page(seed: int) -> Image:
-    """A page of text, laid out like every other."""
-    rng = np.random.default_rng(seed)
-    image = np.full((600, 460, 3), 250, np.uint8)
-    for line in range(50, 560, 18):
-        column = 40
-        while column < 400:
-            word = "".join(map(chr, rng.integers(97, 123, int(rng.integers(2, 9)))))
-            cv2.putText(image, word, (column, line), 0, 0.45, (20, 20, 20), 1, cv2.LINE_AA)
-            column += 9 * len(word) + 8
-    return image
+def scene(seed: int) -> Image:
+    return natural(240, 320, seed)
 
 
 def bits_between(one: Fingerprint, other: Fingerprint) -> int:
@@ -125,13 +97,13 @@ def test_pixels_are_their_values_and_their_shape() -> None:
     ("height", "width"), [(32, 32), (33, 47), (64, 96), (100, 31), (17, 200), (7, 5), (255, 254)]
 )
 def test_near_is_the_classic_hash(height: int, width: int) -> None:
-    image = scene(height, height, width)
+    image = natural(height, width, seed=height)
     assert near(image).usable
     assert near(image).value == reference_hash(image)
 
 
 def test_large_pictures_keep_their_hash() -> None:
-    image = scene(3, 96, 128)
+    image = natural(96, 128)
     for height, width in ((960, 1281), (2001, 255), (300, 5000)):
         large = np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_CUBIC))
         assert bits_between(near(image), near(large.astype(np.uint8))) <= 4
@@ -146,10 +118,10 @@ def test_grey_is_a_colour_picture_without_colour() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda image: as_jpeg(image, 40),
-        lambda image: resized(image, 0.5),
-        lambda image: as_jpeg(resized(image, 0.7), 60),
-        lambda image: image[3:-2, 4:-3],
+        lambda image: jpeg(image, 40),
+        lambda image: resize(image, 0.5),
+        lambda image: jpeg(resize(image, 0.7), 60),
+        lambda image: crop(image, 0.02, corner=False),
     ],
     ids=["quality 40", "half", "0.7 at 60", "cropped by 2 %"],
 )
@@ -182,7 +154,7 @@ def test_pages_of_one_layout_are_different_pages() -> None:
     pairs = [(one, other) for one in prints for other in prints if one is not other]
     assert any(bits_between(*pair) <= DEFAULT_DISTANCE for pair in pairs)
     assert not any(same(*pair) for pair in pairs)
-    assert all(same(each, near(as_jpeg(page(seed), 50))) for seed, each in enumerate(prints[:10]))
+    assert all(same(each, near(jpeg(page(seed), 50))) for seed, each in enumerate(prints[:10]))
 
 
 def noise_in_the_dark(seed: int) -> Image:

@@ -56,6 +56,10 @@ def _convert(
         bool,
         typer.Option("--dry-run", help="Write nothing; say what, how large, how long."),
     ] = False,
+    no_preflight: Annotated[
+        bool,
+        typer.Option("--no-preflight", help="Start even if the disk looks too small."),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +92,7 @@ def _convert(
         if dry_run:
             _show_estimate(estimate(plan, jobs=jobs))
             return
-        report = run_plan(plan, jobs, overwrite, listener)
+        report = run_plan(plan, jobs, overwrite, listener, look_ahead=not no_preflight)
     if not quiet:
         _show(report, timings)
     if report.too_many_bad:

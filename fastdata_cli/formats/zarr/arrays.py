@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.formats.zarr.blosc import Blosc
+from fastdata_cli.formats.zarr.compress import Blosc
 from fastdata_cli.formats.zarr.layout import ZarrFormat
 from fastdata_cli.formats.zarr.options import NO_CODEC, SHUFFLES, SHUFFLES_V3, Plan
 from fastdata_cli.formats.zarr.store import CLASSES_ATTRIBUTE, MANIFEST_ATTRIBUTE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,12 @@ class ArrayLayout:
         """Whether chunks and files are cut along the first axis only."""
         rest = self.shape[1:]
         return bool(self.shape) and self.chunk[1:] == rest and self.file_shape[1:] == rest
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one position of the first axis, of an array of numbers."""
+        assert self.dtype is not None
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
     def label(self) -> str:

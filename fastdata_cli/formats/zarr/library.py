@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fastdata_cli.errors import UnsupportedError
-from fastdata_cli.formats.zarr.cache import Recent
-from fastdata_cli.formats.zarr.chunks import ABSENT, StoredFile, corrupt, missing, read_shard_index
+from fastdata_cli.extents import Bytes, Column, Window
+from fastdata_cli.formats.codecs import DECODE_ERRORS
+from fastdata_cli.formats.zarr.index import ABSENT, missing, read_shard_index
 from fastdata_cli.formats.zarr.layout import ArrayLayout
-from fastdata_cli.formats.zarr.plain import DECODE_ERRORS, Bytes
-
-_DECODED_BYTES = 128 << 20
+from fastdata_cli.storage.decoded import DecodedChunks
+from fastdata_cli.storage.gather import corrupt
+from fastdata_cli.storage.mapping import MappedFile
 
 
 class LibraryRows:
-    """Reads through zarr-python what this module does not decode itself."""
+    """Reads through zarr-python what cannot be located, and what ours is compared with.
+
+    Raises:
+        UnsupportedError: a codec, or the dtype, is not known here.
+    """
 
     def __init__(self, layout: ArrayLayout) -> None:
         if layout.shard is not None and layout.index_at_end is None:
@@ -29,22 +35,27 @@ class LibraryRows:
         self._layout = layout
         self._array = open_array(layout)
         self._rows = layout.chunk[0]
-        self._decoded: Recent[Bytes] = Recent(_DECODED_BYTES, lambda band: band.nbytes)
-        self.random = self._rows == 1
+        self._decoded = DecodedChunks()
 
     def read(self, start: int, stop: int, out: Bytes) -> None:
-        """Fill ``out`` with rows ``start`` to ``stop``, each row of chunks decoded once."""
-        done = 0
+        """Fill ``out`` with rows ``start`` to ``stop``, each row of chunks decoded once.
+
+        Raises:
+            BadSampleError: a chunk is missing or corrupt.
+        """
+        done, each = 0, self._layout.row_bytes
         while start < stop:
             number, inside = divmod(start, self._rows)
-            band = self._decoded.get(number, self._decode)
-            each = band.shape[1]
-            end = min(stop, start - inside + self._rows)
+            rows = min(self._layout.shape[0] - number * self._rows, self._rows)
+            end = min(stop, start - inside + rows)
             size = (end - start) * each
-            out[done : done + size] = band[inside : inside + end - start].reshape(-1)
+            decode = partial(self._decode, number)
+            with self._decoded.hold(number, rows * each, decode, wait=True) as band:
+                assert band is not None, "it was waited for"
+                out[done : done + size] = band.part(inside * each, size).array
             start, done = end, done + size
 
-    def _decode(self, number: int) -> Bytes:
+    def _decode(self, number: int, out: Window) -> None:
         self._check_present(number)
         begin = number * self._rows
         try:
@@ -52,7 +63,7 @@ class LibraryRows:
         except DECODE_ERRORS as problem:
             raise corrupt(str(self._layout.folder), f"chunk {number}: {problem}") from problem
         native = band.astype(band.dtype.newbyteorder("="), copy=False)
-        return native.reshape(len(band), -1).view(np.uint8)
+        out.array[:] = native.reshape(-1).view(np.uint8)
 
     def _check_present(self, number: int) -> None:
         """Raise unless every chunk of this row is stored: the library reads holes as zeros."""
@@ -70,9 +81,36 @@ class LibraryRows:
         assert layout.shard is not None
         grid = [whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True)]
         index = read_shard_index(
-            StoredFile(path), int(np.prod(grid)), at_end=bool(layout.index_at_end)
+            MappedFile(path), int(np.prod(grid)), at_end=bool(layout.index_at_end)
         )
         return bool((index.reshape(*grid, 2)[inside, ..., 0] == ABSENT).any())
+
+
+class ZarrLibrary:
+    """Images that are rows of an array, or runs of its rows, through zarr-python.
+
+    Args:
+        layout: of the array.
+        runs: as of ``ChunkedImages``.
+    """
+
+    def __init__(self, layout: ArrayLayout, runs: tuple[Column, Column] | None = None) -> None:
+        self._rows, self._runs = LibraryRows(layout), runs
+        self._row_bytes = layout.row_bytes
+
+    def images(self, indices: Column) -> list[Bytes]:
+        """Return the images; read in their order in the array, so that a chunk is decoded once."""
+        starts, counts = indices, np.ones_like(indices)
+        if self._runs is not None:
+            starts, counts = (column[indices] for column in self._runs)
+        images = [np.empty(count * self._row_bytes, np.uint8) for count in counts.tolist()]
+        for at in np.argsort(starts, kind="stable").tolist():
+            start = int(starts[at])
+            self._rows.read(start, start + int(counts[at]), images[at])
+        return images
+
+    def close(self) -> None:
+        """Nothing to do: zarr-python keeps no file open."""
 
 
 def open_array(layout: ArrayLayout) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,17 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader
+from fastdata_cli.extents import Column
+from fastdata_cli.formats.chunked import ChunkedImages
+from fastdata_cli.formats.codecs import DECODE_ERRORS
+from fastdata_cli.formats.located import LocatedReader
 from fastdata_cli.formats.zarr.layout import ArrayLayout
+from fastdata_cli.formats.zarr.library import ZarrLibrary
 from fastdata_cli.formats.zarr.options import NO_CODEC, SHUFFLES, SHUFFLES_V3, ZarrReadOptions
-from fastdata_cli.formats.zarr.plain import DECODE_ERRORS
 from fastdata_cli.formats.zarr.rows import (
-    Rows,
     check_codecs,
-    open_rows,
+    is_located,
+    locate_rows,
     read_foreign,
     read_numbers,
     read_texts,
@@ -29,22 +31,12 @@ from fastdata_cli.formats.zarr.rows import (
 from fastdata_cli.formats.zarr.store import Contents, read_contents
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import UNLABELLED, Payload
-from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
 
 _MOST_LOOKED_FOR = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """The images' rows: samples, or bytes and then where each image lies among them."""
-
-    rows: Rows
-    begins: NDArray[np.int64] | None = None
-    lengths: NDArray[np.int64] | None = None
-
-
-class ZarrReader(IndexedReader[_Opened]):
+class ZarrReader(LocatedReader):
     """Reads one Zarr store."""
 
     _contents: Contents
@@ -55,15 +47,25 @@ class ZarrReader(IndexedReader[_Opened]):
         self.schema, self.manifest = self._contents.schema, self._contents.manifest
         for layout in (self._contents.images, *self._contents.sides.values()):
             check_codecs(layout)
-        rows = open_rows(self._contents.images)
-        self.capabilities = Capability.RANDOM_ACCESS if rows.random else Capability(0)
+        images = self._contents.images
+        located = is_located(images)
+        if not located:
+            self.capabilities &= ~Capability.LOCATE
+        if not (images.chunk[0] == 1 or (located and _has_blocks(images))):
+            self.capabilities &= ~Capability.RANDOM_ACCESS
         if self._contents.both_versions:
             self.notes = {"both-zarr-versions": 1}
 
-    def _open(self) -> _Opened:
-        rows = open_rows(self._contents.images)
+    def _open_locator(self) -> ChunkedImages:
+        return ChunkedImages(locate_rows(self._contents.images), self._runs())
+
+    def _open_library(self) -> ZarrLibrary:
+        return ZarrLibrary(self._contents.images, self._runs())
+
+    def _runs(self) -> tuple[Column, Column] | None:
+        """Return where each encoded image begins in the data, and its bytes."""
         if self.schema.payload is Payload.PIXELS:
-            return _Opened(rows)
+            return None
         begins, lengths = self._numbers("begin"), self._numbers("length")
         ends = begins + lengths
         if (
@@ -72,13 +74,7 @@ class ZarrReader(IndexedReader[_Opened]):
             or ends.max(initial=0) > self._contents.images.shape[0]
         ):
             raise DamagedDatasetError(f"{self.path}: begin and length reach outside data")
-        return _Opened(rows, begins, lengths)
-
-    def _close(self, handle: _Opened) -> None:
-        """Nothing to do: files close with the last user of the rows.
-
-        Closing them here would take a lock, which in a forked child a lost thread may hold.
-        """
+        return begins, lengths
 
     def _load_table(self) -> SampleTable:
         sides = self._contents.sides
@@ -112,30 +108,6 @@ class ZarrReader(IndexedReader[_Opened]):
             np.empty(0, np.uint64),
             np.full(count, self.schema.pixel_bytes, np.int64),
         )
-
-    def _fetch(
-        self, handle: _Opened, indices: NDArray[np.int64], out: NDArray[Any] | None
-    ) -> Images:
-        if handle.begins is None or handle.lengths is None:
-            shape = (len(indices), *(self.schema.image_shape or ()))
-            images = np.empty(shape, self.schema.dtype) if out is None else out
-            ones = np.ones(len(indices), np.int64)
-            _read_runs(handle.rows, indices, ones, images.reshape(-1).view(np.uint8))
-            return Images(images)
-        lengths = handle.lengths[indices]
-        offsets, arena = arena_for(lengths, out)
-        _read_runs(handle.rows, handle.begins[indices], lengths, arena[: offsets[-1]])
-        return Images(arena, offsets)
-
-    def head(self, index: int, size: int) -> NDArray[np.uint8]:
-        """Return the first bytes of one encoded image, and read no more of it."""
-        handle = self._handle.get()
-        if handle.begins is None or handle.lengths is None or not 0 <= index < len(self):
-            return super().head(index, size)
-        begin = int(handle.begins[index])
-        found = np.empty(min(size, int(handle.lengths[index])), np.uint8)
-        handle.rows.read(begin, begin + len(found), found)
-        return found
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut at the borders of chunk or shard files, where there are enough of them."""
@@ -179,22 +151,9 @@ class ZarrReader(IndexedReader[_Opened]):
         return read_numbers(self._contents.sides[name])
 
 
-def _read_runs(
-    rows: Rows, begins: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]
-) -> None:
-    """Read ranges of rows into ``out``, end to end: in the order of the file, neighbours as one."""
-    if not len(begins) or not lengths.any():
-        return
-    ends = np.cumsum(lengths)
-    each = out.nbytes // int(ends[-1])
-    order = np.argsort(begins, kind="stable")
-    first, size, slot = begins[order], lengths[order], (ends - lengths)[order]
-    apart = (first[1:] != first[:-1] + size[:-1]) | (slot[1:] != slot[:-1] + size[:-1])
-    cuts = [0, *(np.flatnonzero(apart) + 1).tolist(), len(order)]
-    firsts, slots, totals = first.tolist(), slot.tolist(), np.append(0, np.cumsum(size)).tolist()
-    for cut, stop in pairwise(cuts):
-        count, at = totals[stop] - totals[cut], slots[cut]
-        rows.read(firsts[cut], firsts[cut] + count, out[at * each : (at + count) * each])
+def _has_blocks(images: ArrayLayout) -> bool:
+    """Return whether less than a chunk can be read of an array that can be located."""
+    return images.compressor is None or images.compressor["name"] == "blosc"
 
 
 def _compression(images: ArrayLayout) -> dict[str, Any]:

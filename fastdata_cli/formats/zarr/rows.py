@@ -33,12 +33,8 @@ def locate_rows(layout: ArrayLayout) -> ChunkedRows:
     Raises:
         UnsupportedError: a codec is not known here.
     """
-    assert layout.dtype is not None
-    row_bytes = int(np.prod(layout.shape[1:], dtype=np.int64)) * layout.dtype.itemsize
-    chunks = -(-layout.shape[0] // layout.chunk[0])
-    return ChunkedRows(
-        chunk_index(layout, _codec(layout)), chunks, layout.chunk[0], row_bytes
-    )
+    index, each = chunk_index(layout, _codec(layout)), layout.chunk[0]
+    return ChunkedRows(index, -(-layout.shape[0] // each), each, layout.row_bytes)
 
 
 def check_codecs(layout: ArrayLayout) -> None:

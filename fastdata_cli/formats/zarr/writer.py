@@ -20,8 +20,8 @@ from fastdata_cli.contract import Part, Receipt, Target
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import StagedWriter, manifest_text
 from fastdata_cli.formats.zarr.arrays import create_group, create_images, write_sides
-from fastdata_cli.formats.zarr.blosc import Blosc
-from fastdata_cli.formats.zarr.chunks import ABSENT, shard_index
+from fastdata_cli.formats.zarr.compress import Blosc
+from fastdata_cli.formats.zarr.index import ABSENT, shard_index
 from fastdata_cli.formats.zarr.layout import chunk_key
 from fastdata_cli.formats.zarr.options import NO_CODEC, ZarrWriteOptions, plan
 from fastdata_cli.manifest import Manifest

@@ -6,15 +6,14 @@
     decode      of encoded images, at the reduced scale that the loader uses
     resize      to the size of the batch
     collate     decoded images copied into one array; pixels are read into it, and have no such row
-    transfer    one batch through fresh shared memory, as from a worker to the training process
+    transfer    handing a batch from a worker to the training process (handover.py); where there
+                is a DataLoader
 
 Chunks are read whole, and decompressed anew in each pass.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,19 +36,44 @@ from fastdata_cli.timing.stages import StageClock
 
 STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
 _SAMPLES = 256
+_FEW_SAMPLES = 64
+_SHORT_S = 1.0  # in less, the few are all that can be decoded
 _PASSES = 5
-_CEILING_SHARE = 0.3
 
 
-def measure_stages(subject: Subject, batch_size: int, seconds: float) -> tuple[StageRow, ...]:
-    """Measure the steps of one dataset, within about ``seconds``.
+def stage_batches(subject: Subject, batch_size: int, seconds: float) -> list[Positions]:
+    """Return the samples that all steps are measured on; those that do not decode are left out.
 
     Raises:
         FastdataError: its samples cannot be read.
     """
-    walk = _Walk(subject, batch_size)
+    least = _SAMPLES if seconds >= _SHORT_S else _FEW_SAMPLES
     with subject.in_words():
-        batches = _batches(subject, batch_size)
+        positions = whole_blocks(subject, least)
+        if subject.encoded:
+            positions = _decodable(subject, positions)
+    return list(_cut(positions, batch_size))
+
+
+def measure_stages(
+    subject: Subject,
+    batches: Sequence[Positions],
+    seconds: float,
+    transfer_s: float | None = None,
+) -> tuple[StageRow, ...]:
+    """Measure the steps of one dataset, within about ``seconds``.
+
+    Args:
+        subject: the dataset.
+        batches: of ``stage_batches``.
+        seconds: for all passes.
+        transfer_s: what handing over takes, a sample; None where that was not measured.
+
+    Raises:
+        FastdataError: its samples cannot be read.
+    """
+    walk = _Walk(subject, max(map(len, batches)))
+    with subject.in_words():
         for indices in batches:  # what is read next is in the page cache then
             walk.read(indices)
         walk.clear()
@@ -60,13 +84,15 @@ def measure_stages(subject: Subject, batch_size: int, seconds: float) -> tuple[S
             for indices in batches:
                 walk.batch(indices)
                 if time.perf_counter() >= deadline and subject.chunk == 1:
-                    return walk.rows()
+                    return walk.rows(transfer_s)
             if time.perf_counter() >= deadline:
                 break
-    return walk.rows()
+    return walk.rows(transfer_s)
 
 
-def decode_ceiling(subject: Subject, batch_size: int, seconds: float) -> Ceiling | None:
+def decode_ceiling(
+    subject: Subject, batches: Sequence[Positions], seconds: float
+) -> Ceiling | None:
     """Return how many images all cores can decode from memory; None where nothing is decoded."""
     if not subject.encoded:
         return None
@@ -74,7 +100,7 @@ def decode_ceiling(subject: Subject, batch_size: int, seconds: float) -> Ceiling
     with subject.in_words():
         images = [
             bytes(batch.image(at))
-            for indices in _batches(subject, batch_size)
+            for indices in batches
             for batch in [subject.reader.read_many(indices)]
             for at in range(len(batch))
         ]
@@ -91,26 +117,6 @@ def decode_ceiling(subject: Subject, batch_size: int, seconds: float) -> Ceiling
     rate = done / (time.perf_counter() - begin)
     how = f"{done:,} images from memory, {cores} threads"
     return Ceiling(dataset=subject.name, name="decode on all cores", samples_per_s=rate, how=how)
-
-
-def transfer_seconds(batch: NDArray[Any]) -> float:
-    """Return what handing one batch to another process costs.
-
-    It is copied into shared memory that is new each time, as torch's workers do it, and looked at
-    through a mapping of its own: allocation, copy and the page faults of both sides. What the queue
-    itself costs is a fraction of a millisecond for a batch, and not in it.
-    """
-    begin = time.perf_counter()
-    descriptor = os.memfd_create("fastdata-batch")
-    try:
-        os.ftruncate(descriptor, max(1, batch.nbytes))
-        with mmap.mmap(descriptor, max(1, batch.nbytes)) as sent:
-            np.copyto(_view(sent, batch), batch)
-        with mmap.mmap(descriptor, max(1, batch.nbytes)) as received:
-            np.frombuffer(received, np.uint8)[:: mmap.PAGESIZE].max(initial=0)
-    finally:
-        os.close(descriptor)
-    return time.perf_counter() - begin
 
 
 @dataclass
@@ -144,15 +150,15 @@ class _Walk:
     def batch(self, indices: Positions) -> None:
         """Take a batch through all steps."""
         batch = self.read(indices)
-        finished = batch.images
         if self.subject.encoded or self._resizes(batch):
-            finished = self._gather(batch)
+            self._gather(batch)
         self.samples += len(indices)
-        self.clock.add("transfer", transfer_seconds(finished))
 
-    def rows(self) -> tuple[StageRow, ...]:
+    def rows(self, transfer_s: float | None) -> tuple[StageRow, ...]:
         """Return the steps that this dataset has."""
         found = {stage.name: stage.seconds / self.samples for stage in self.clock.stages()}
+        if transfer_s is not None:
+            found["transfer"] = transfer_s
         total = sum(found.values()) or 1.0
         return tuple(
             StageRow(
@@ -207,14 +213,6 @@ class _Walk:
         return self._out
 
 
-def _batches(subject: Subject, batch_size: int) -> list[Positions]:
-    """Return the samples that all steps are measured on, those left out that do not decode."""
-    positions = whole_blocks(subject, _SAMPLES)
-    if subject.encoded:
-        positions = _decodable(subject, positions)
-    return list(_cut(positions, batch_size))
-
-
 def _decodable(subject: Subject, positions: Positions) -> Positions:
     for part in _cut(positions, _SAMPLES):
         try:
@@ -240,10 +238,6 @@ def _decoded(image: bytes, size: tuple[int, int] | None) -> NDArray[Any] | None:
 
 def _cut(positions: Positions, size: int) -> Iterator[Positions]:
     return (positions[at : at + size] for at in range(0, len(positions), size))
-
-
-def _view(memory: mmap.mmap, batch: NDArray[Any]) -> NDArray[Any]:
-    return np.frombuffer(memory, batch.dtype, batch.size).reshape(batch.shape)
 
 
 def stage_seconds(rows: Sequence[StageRow], dataset: str) -> dict[str, float]:

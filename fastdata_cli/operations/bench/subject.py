@@ -45,6 +45,9 @@ _BAD_LEAST = 10
 
 Stamp = tuple[int, int, int]
 
+BatchShape = tuple[tuple[int, ...], str]
+"""(H, W, C) and NumPy dtype of an image in a batch."""
+
 
 @dataclass(eq=False)
 class Subject:
@@ -88,6 +91,14 @@ class Subject:
     def stored_sample_bytes(self) -> float:
         """Bytes that one sample takes in storage, on average."""
         return self.facts.stored_bytes / self.facts.samples
+
+    @property
+    def in_batch(self) -> BatchShape:
+        """Shape and dtype of an image in a batch."""
+        schema = self.reader.schema
+        if self.size is not None:
+            return (*self.size, 3), "uint8"
+        return tuple(schema.image_shape or ()), schema.dtype
 
     @cached_property
     def block(self) -> int:

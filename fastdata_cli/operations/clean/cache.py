@@ -32,6 +32,7 @@ _SCHEMA = """
     ) WITHOUT ROWID
 """
 _BATCH = 512
+_SECONDS = 5.0
 # A file that changed this short a time ago may change again within one tick of its clock.
 _SETTLED_NS = 2 * 10**9
 # The state of the system when it was asked, not of the file.
@@ -65,6 +66,7 @@ class ScoreCache:
         self._lock = threading.Lock()
         self._pending: dict[bytes, tuple[FileState, Finding]] = {}
         self._working = True
+        self._flushed = time.monotonic()
         _require_ours(path)
         with storage_errors(path):
             if not path.exists() or not path.stat().st_size:
@@ -93,7 +95,7 @@ class ScoreCache:
         if fleeting or changing or not self._working:
             return
         self._pending[path] = state, finding
-        if len(self._pending) >= _BATCH:
+        if len(self._pending) >= _BATCH or time.monotonic() - self._flushed > _SECONDS:
             self._flush(final=False)
 
     def close(self) -> None:
@@ -118,6 +120,7 @@ class ScoreCache:
     def _flush(self, *, final: bool) -> None:
         if not self._pending or not self._working:
             return
+        self._flushed = time.monotonic()
         rows = [
             (os.path.abspath(path), self._setting, _text(state), self._merged(path, state, finding))
             for path, (state, finding) in self._pending.items()
@@ -173,7 +176,8 @@ def _state(path: bytes) -> FileState | None:
 
 
 def _text(state: FileState) -> str:
-    return " ".join(map(str, asdict(state).values()))
+    # Not asdict, which costs more than the query.
+    return f"{state.device} {state.inode} {state.size} {state.mtime_ns} {state.ctime_ns}"
 
 
 def _read(record: Mapping[str, Any]) -> Finding:
