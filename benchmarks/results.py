@@ -60,6 +60,8 @@ class TableFacts:
     references: tuple[SideFacts, ...]
     peers: tuple[SideFacts, ...]
     warmth: tuple[Warmth, ...]
+    fact: str | None
+    column: str
 
 
 class Verdict(StrEnum):
@@ -105,6 +107,8 @@ def facts_of(
             Warmth(case=name, before=found.state, after=after[name].state)
             for name, found in before.items()
         ),
+        fact=table.fact,
+        column=table.column,
     )
 
 
@@ -156,6 +160,12 @@ def figure(case: Measurement, limit: Limit) -> float | None:
         return summarise(runs).median if runs else None
     found = [each.facts[limit.fact] for each in case.repeats if limit.fact in each.facts]
     return max(found, default=None)
+
+
+def fact(case: Measurement | None, name: str) -> float | None:
+    """Return the median of a fact over the repeats of a case; None where there is none."""
+    found = [each.facts[name] for each in case.repeats if name in each.facts] if case else []
+    return summarise(found).median if found else None
 
 
 def _within(case: Measurement | None, limits: tuple[Limit, ...]) -> Verdict:

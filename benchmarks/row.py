@@ -100,6 +100,10 @@ class Table:
     warmup: int = 1
     min_repeat_s: float | None = None
     """The same for the least seconds of a repeat."""
+    fact: str | None = None
+    """A fact of the runs that is shown beside the rates, its median …"""
+    column: str = ""
+    """… under this heading."""
     by_default: bool = True
     """False: only when it is asked for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.row import Table
-from benchmarks.rows import convert, encoded, limits, pixels
+from benchmarks.rows import cold, convert, encoded, limits, pixels
 from fastdata_cli.errors import UsageError
 
 TABLES: tuple[Table, ...] = (
@@ -16,6 +16,7 @@ TABLES: tuple[Table, ...] = (
     pixels.CODECS,
     pixels.CHUNKS,
     pixels.TORCH,
+    cold.PIXELS,
     pixels.BARE,
     convert.BYTES,
     convert.PIXELS,

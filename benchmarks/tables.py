@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.results import Judgement, SideFacts, TableFacts, Verdict, compared, figure, judge
+from benchmarks.results import (
+    Judgement,
+    SideFacts,
+    TableFacts,
+    Verdict,
+    compared,
+    fact,
+    figure,
+    judge,
+)
 from fastdata_cli.timing.measurement import Measurement
 from fastdata_cli.timing.record import Record
 
@@ -32,37 +41,45 @@ def spread(ratio: float, low: float, high: float) -> str:
 
 
 def _ratios(record: Record, table: TableFacts, judged: list[Judgement]) -> Iterator[str]:
-    yield "| | samples/s | reference | samples/s | ratio (95 %) | target | |"
-    yield "|---|---:|---|---:|---:|---:|---|"
+    more = [table.column] if table.fact else []
+    yield _line(["", "samples/s", "reference", "samples/s", "ratio (95 %)", *more, "target", ""])
+    yield f"|---|---:|---|---:|---:|{'---:|' * len(more)}---:|---|"
     for each in judged:
-        both = each.comparison
+        aim = f" (aim {each.row.aim:g})" if each.row.aim else ""
         cells = [
             f"**{each.row.what}**",
-            _rate(each.ours),
-            each.reference.name if each.reference else _NONE,
-            _rate(each.against),
-            spread(both.ratio, both.low, both.high) if both else _NONE,
-            f"{each.target:g}",
+            *_compared(table, each.ours, each.reference, each.against),
+            f"{each.target:g}{aim}",
             _shown(each.verdict),
         ]
         yield _line(cells)
     first = table.references[0] if table.references else None
+    against = record.case(first.case) if first else None
     for side in table.peers:
-        yield _line(_peer(record, side, first))
+        case = record.case(side.case)
+        if case:  # else it was not asked for
+            absent = "" if case.repeats else "absent"
+            yield _line([side.what, *_compared(table, case, first, against), "", absent])
 
 
-def _peer(record: Record, side: SideFacts, first: SideFacts | None) -> list[str]:
-    case, against = record.case(side.case), record.case(first.case) if first else None
+def _compared(
+    table: TableFacts,
+    case: Measurement | None,
+    reference: SideFacts | None,
+    against: Measurement | None,
+) -> list[str]:
+    """Return the cells between the name of a side and its target."""
     both = compared(case, against)
-    return [
-        side.what,
+    cells = [
         _rate(case),
-        first.name if first else _NONE,
+        reference.name if reference else _NONE,
         _rate(against),
         spread(both.ratio, both.low, both.high) if both else _NONE,
-        "",
-        "" if case and case.repeats else "absent",
     ]
+    if table.fact:
+        value = fact(case, table.fact)
+        cells.append(_NONE if value is None else f"{value:.2f}")
+    return cells
 
 
 def _limits(judged: list[Judgement]) -> Iterator[str]:

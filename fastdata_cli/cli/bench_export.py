@@ -13,8 +13,8 @@ from fastdata_cli.cli.bench_sections import sections
 from fastdata_cli.cli.bench_words import environment_lines, headline, notes
 from fastdata_cli.cli.section import Section
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.compare import ComparisonReport, measurements
-from fastdata_cli.operations.bench.recorder import Recorder
+from fastdata_cli.operations.bench.compare import ComparisonReport
+from fastdata_cli.operations.bench.recorder import record_of
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.measurement import Measurement
 
@@ -32,11 +32,7 @@ _CSV_COLUMNS = (
 
 def to_json(report: BenchReport) -> str:
     """Return the record that ``--save`` writes (docs/bench-json.md)."""
-    recorder = Recorder(report.environment, report.options, None)
-    for measurement in measurements(report):
-        recorder.case(measurement)
-    recorder.report(report, finished=True)
-    return recorder.record.to_json()
+    return record_of(report).to_json()
 
 
 def to_csv(report: BenchReport) -> str:

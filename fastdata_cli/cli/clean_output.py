@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -135,7 +135,9 @@ def checks_table() -> RenderableType:
         measured = Text(f"{check.score} = {check.formula}")
         measured.append(f"\n{check.source}", style="dim")
         table.add_row(Text(f"--{check.name}", style="bold"), record["reason"], suggested, measured)
-    return table
+    more = "--duplicates exact|pixels|near compares images with each other: docs/duplicates.md.\n"
+    more += "Files that cannot be used are held back in any case: docs/image-policy.md."
+    return Group(table, Text(more))
 
 
 def _threshold(check: Check) -> str:

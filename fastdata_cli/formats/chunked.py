@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastdata_cli.extents import AS_STORED, Codec, Column, Extents, Packing, cut
 from fastdata_cli.formats.blosc import BloscBuffer
 from fastdata_cli.formats.blosc_blocks import BlockIndex
+from fastdata_cli.formats.located import Locator
 from fastdata_cli.storage.gather import corrupt
 from fastdata_cli.storage.mapping import FileMaps
 
@@ -96,7 +97,7 @@ class ChunkedRows:
             raise corrupt(path, detail)
 
 
-class ChunkedImages:
+class ChunkedImages(Locator):
     """A Locator of images that are rows of an array, or runs of its rows.
 
     Args:

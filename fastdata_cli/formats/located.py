@@ -38,6 +38,9 @@ class Locator(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Release what it holds; files are unmapped with the last view of them."""
+
 
 class Library(Protocol):
     """Has the container's own library read images; threads may share it."""
@@ -55,7 +58,7 @@ class Library(Protocol):
         ...
 
 
-class StoredRanges:
+class StoredRanges(Locator):
     """A Locator of images that are stored as they are, and whose places are all known.
 
     Args:
@@ -169,7 +172,7 @@ class _Gathered:
         return self.gather.view(extents)
 
     def close(self) -> None:
-        """Nothing to do: files are unmapped with the last view of them."""
+        self.locator.close()
 
 
 class _Asked:

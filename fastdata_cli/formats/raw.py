@@ -39,7 +39,7 @@ from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 NAME = "raw"
 
 
-class _Pixels:
+class _Pixels(Locator):
     """Images of one size, one after another."""
 
     def __init__(self, path: Path, each: int) -> None:

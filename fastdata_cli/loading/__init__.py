@@ -5,7 +5,7 @@
     images      batches of one shape from any reader; NumPy alone
     slots       memory of batches that is used again; NumPy alone
     fastloader  FastLoader: threads make batches in the training process
-    iteration   one pass of it; pipeline, filling, readahead, delivery are its parts
+    iteration   one pass of it; recipe, pipeline, flight, filling, readahead, delivery: its parts
     dataset     FastDataset, which needs torch
     shared      memory that a worker process shares; handover is torch's side of it
     loader      torch's DataLoader with settings that fit together, and as source text

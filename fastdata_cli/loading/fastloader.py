@@ -17,9 +17,9 @@ from fastdata_cli.errors import BadSampleError, UsageError
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging.resize import Fit, Interpolation
 from fastdata_cli.loading.delivery import Arrays, Delivery, delivery_for
+from fastdata_cli.loading.flight import Place
 from fastdata_cli.loading.iteration import HandingOut, Iteration
 from fastdata_cli.loading.orders import GivenOrder, Order, sampler_for
-from fastdata_cli.loading.pipeline import Place
 from fastdata_cli.loading.recipe import Held, Recipe, recipe_for
 from fastdata_cli.loading.samplers import BatchSampler, Positions, Sampler, whole
 from fastdata_cli.loading.samples import Samples, Transform

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.keys import printable
+from fastdata_cli.loading.flight import Pending, Stored, Task
 from fastdata_cli.loading.images import Allocate, ImageSource
-from fastdata_cli.loading.pipeline import Pending, Stored, Task
 from fastdata_cli.loading.samples import EncodedImages, Transform
 
 Shape = tuple[tuple[int, ...], np.dtype[Any]]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import BadSampleError, UsageError
 from fastdata_cli.loading.delivery import Delivery
 from fastdata_cli.loading.filling import Stacked
-from fastdata_cli.loading.pipeline import Pending, Pipeline, Place
+from fastdata_cli.loading.flight import Pending, Place
+from fastdata_cli.loading.pipeline import Pipeline
 
 OnBad = Callable[[int, BadSampleError], None]
 """Told of a sample that was left out: its position, and why."""

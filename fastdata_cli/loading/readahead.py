@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.loading.flight import Flight, Pending, Place, Stored, Task
 from fastdata_cli.loading.images import ImageSource
-from fastdata_cli.loading.pipeline import Flight, Pending, Place, Stored, Task
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.loading.slots import Slots
 
@@ -124,8 +124,11 @@ class ReadAhead:
 
     def _run(self) -> None:
         flight = self._flight
-        while not flight.is_over and (parts := self._portion()):
-            self._add(deque(self._read(parts)))
+        try:
+            while not flight.is_over and (parts := self._portion()):
+                self._add(deque(self._read(parts)))
+        except BaseException as problem:  # noqa: BLE001 - handed to the consumer
+            flight.break_off(problem)
         with flight.lock:
             self._ended = True
             flight.work.notify_all()

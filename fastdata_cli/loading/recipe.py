@@ -22,8 +22,9 @@ from fastdata_cli.loading.filling import (
     Shape,
     Transforming,
 )
+from fastdata_cli.loading.flight import Filler, Flight, Place
 from fastdata_cli.loading.images import Allocate
-from fastdata_cli.loading.pipeline import Filler, Flight, Pipeline, Place, WholeBatches
+from fastdata_cli.loading.pipeline import Pipeline, WholeBatches
 from fastdata_cli.loading.readahead import ROWS, ReadAhead
 from fastdata_cli.loading.samplers import BatchSampler, Positions, SequentialSampler
 from fastdata_cli.loading.samples import Samples

@@ -241,10 +241,8 @@ class _Run:
         beyond = not plan.options.tolerates(sum(by_reason.values()), looked_at)
         beyond = beyond or DAMAGED_CONTAINER in by_reason
         counts: dict[str, Any] = {"rejects": by_reason, "notes": dict(sorted(notes.items()))}
-        if cleaned:
-            counts["cleaned"] = cleaned
-        if beyond:
-            counts["too_many_bad"] = True
+        counts |= {"cleaned": cleaned} if cleaned else {}
+        counts |= {"too_many_bad": True} if beyond else {}
         with self.clock.stage("publish"):
             published = publish(writer, plan.path, plan.manifest(counts), rejects)
         return ConvertReport(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from fastdata_cli.contract import Format, Reader
 from fastdata_cli.errors import BadSampleError, NothingUsableError, UnsupportedError, UsageError
 from fastdata_cli.imaging.policy import ImagePolicy
 from fastdata_cli.manifest import Manifest
+from fastdata_cli.operations.clean.selection import given, what_decides
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
 from fastdata_cli.operations.source import Source
@@ -66,8 +66,7 @@ class Plan:
             "tool": __version__,
         }
         if self.clean is not None:
-            settled["clean"] = self.clean.to_mapping()
-            settled["against"] = _state_of(self.clean.against)
+            settled["clean"] = what_decides(self.clean)
         text = json.dumps(settled, sort_keys=True, ensure_ascii=True)
         return str(xxhash.xxh3_128_hexdigest(text.encode()))
 
@@ -75,7 +74,7 @@ class Plan:
         """Return the manifest of the dataset, with what is known so far."""
         options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
         options["reencoded"] = self.reencoded
-        options["clean"] = None if self.clean is None else _given(self.clean)
+        options["clean"] = None if self.clean is None else given(self.clean)
         return Manifest(
             format=self.format.name,
             schema=self.schema,
@@ -138,19 +137,6 @@ def make_plan(
         total=total,
         clean=clean,
     )
-
-
-def _given(options: Options) -> dict[str, Any]:
-    """Return what is set of some options."""
-    return {k: v for k, v in options.to_mapping().items() if v not in (None, False)}
-
-
-def _state_of(path: str | None) -> list[int] | None:
-    """Return what changes when a file does; None where there is none."""
-    if path is None or not os.path.exists(path):
-        return None
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns]
 
 
 def _why_empty(source: Source) -> str:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 BITS = 64
 MAX_RADIUS = 16
 _MAX_BANDS = 9
+_MAX_WIDTH = 20
+"""Bits that buckets may go by: so their numbers take 8 MB, however many hashes there are."""
 
 # Nanoseconds, measured: to look into one bucket, and to compare one hash found there. Only their
 # ratio counts.
@@ -88,7 +90,7 @@ def _bands(number: int, log_count: int, radius: int) -> tuple[Band, ...]:
     base, top = 0, BITS
     for index in range(number):
         whole = BITS // number + (index < BITS % number)
-        width = min(whole, max(log_count, 1))
+        width = min(whole, max(log_count, 1), _MAX_WIDTH)
         allowed = quotient if index <= remainder else quotient - 1
         bands.append(Band(top - width, width, allowed, base))
         base += 1 << width

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import UsageError
 from fastdata_cli.quality.bands import MAX_RADIUS
 from fastdata_cli.quality.scratch import Column
-from fastdata_cli.quality.segments import Segment
+from fastdata_cli.quality.segments import Segment, neighbours
 
 _TAIL = 1 << 13
 """Newest hashes, which are compared one by one. Looking through them takes as long as looking into
@@ -69,9 +69,8 @@ class HashIndex:
         """
         limit = self.radius if radius is None else radius
         wanted = np.uint64(value)
-        distances = np.bitwise_count(self._hashes.values[self._indexed :] ^ wanted)
-        near = np.flatnonzero(distances <= limit)
-        found = [(near + self._indexed, distances[near])]
+        newest, distances = neighbours(self._hashes.values[self._indexed :], wanted, limit)
+        found = [(newest + self._indexed, distances)]
         found += [segment.search(wanted, limit) for segment in self._segments]
         found = [part for part in found if len(part[0])]
         if not found:

@@ -39,15 +39,22 @@ class Segment:
 
     def search(self, value: np.uint64, radius: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return numbers and distances of all hashes within ``radius``; the same may come twice."""
+        places = self._places(value)
+        near, distances = neighbours(self._hashes[places], value, radius)
+        return self._ids[places[near]] + np.int64(self.first), distances
+
+    def _places(self, value: np.uint64) -> NDArray[np.int64]:
+        """Return where the hashes of all buckets lie that may hold a neighbour."""
         probes = self._plan.probes(value)
+        if len(probes) == 1:
+            bucket = int(probes[0])
+            return np.arange(*self._starts[bucket : bucket + 2].tolist())
         begins = self._starts[probes]
         counts = self._starts[probes + _ONE] - begins
         ends = counts.cumsum()
         places = np.arange(ends[-1])
         places += np.repeat(begins - ends + counts, counts)
-        distances = np.bitwise_count(self._hashes[places] ^ value)
-        near = np.flatnonzero(distances <= radius)
-        return self._ids[places[near]] + np.int64(self.first), distances[near]
+        return places
 
     def _fill(self, hashes: NDArray[np.uint64], band: Band, begin: int) -> None:
         """Put every hash into its bucket of one band; entries of the band start at ``begin``."""
@@ -69,6 +76,18 @@ class Segment:
 
 
 _ONE = np.uint64(1)
+
+
+def neighbours(
+    hashes: NDArray[np.uint64], value: np.uint64, radius: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Compare with each hash; return positions and distances of those within ``radius``."""
+    if radius == 0:
+        equal = np.flatnonzero(hashes == value)
+        return equal, np.zeros(len(equal), np.uint8)
+    distances = np.bitwise_count(hashes ^ value)
+    near = np.flatnonzero(distances <= radius)
+    return near, distances[near]
 
 
 def _parts(hashes: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint64]]]:

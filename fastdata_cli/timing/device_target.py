@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import heapq
 import mmap
 import os
@@ -63,16 +64,19 @@ class DeviceTargets:
     Args:
         files: the dataset's files; only those that can be read are used.
         folder: where a scratch file may be made; by default beside the largest of the files.
+        scratch: whether one may be made: writing it takes seconds.
     """
 
-    def __init__(self, files: Iterable[Path], folder: Path | None = None) -> None:
+    def __init__(
+        self, files: Iterable[Path], folder: Path | None = None, *, scratch: bool = True
+    ) -> None:
         sized = ((size_of(path), path) for path in files)
         self._largest = heapq.nlargest(_MOST_FILES, sized, key=lambda pair: pair[0])
         self._folder = folder or (self._largest[0][1].parent if self._largest else None)
         self._stack = ExitStack()
         self._opened: dict[Path, int] = {}
         self._scratch: int | None = None
-        self._scratch_refused = False
+        self._why_no_scratch = "" if scratch else "none is made in a quick look"
 
     def __enter__(self) -> Self:
         return self
@@ -149,8 +153,8 @@ class DeviceTargets:
         files = self._readable(ALIGNMENT)
         if not files:
             raise DeviceError(
-                "the device cannot be measured: no readable file has 4096 bytes, and no scratch"
-                f" file can be made in {self._folder or 'any folder'}",
+                "the device cannot be measured: no readable file has 4096 bytes, and for a scratch"
+                f" file {self._why_no_scratch}",
                 hint="measure on a copy in a folder that is writable and has room",
             )
         middle = files[len(files) // 2][0]
@@ -160,8 +164,8 @@ class DeviceTargets:
         note = _doubt(
             DeviceDoubt.SMALL,
             f"only {total} in {len(files)} files could be read, {block_bytes // 1024} KiB at a"
-            f" time, and no scratch file can be made in {self._folder}: caches of the drive flatter"
-            " the numbers; measure where a folder on the same device is writable",
+            f" time (a scratch file? {self._why_no_scratch}): caches of the drive flatter the"
+            " numbers",
         )
         return self._target(files, block_bytes, (note,))
 
@@ -176,19 +180,21 @@ class DeviceTargets:
 
     def _make_scratch(self) -> int | None:
         """Return the descriptor of the scratch file, made on first use, or None if it cannot be."""
-        if self._scratch is None and not self._scratch_refused:
+        if self._scratch is None and not self._why_no_scratch:
             try:
                 self._scratch = self._write_scratch()
-            except OSError:  # no room after all, no right, a quota
-                self._scratch_refused = True
+            except OSError as problem:  # no room after all, no right, a quota
+                where = self._folder or "any folder"
+                reason = problem.strerror or "no room for it"
+                self._why_no_scratch = f"none can be made in {where}: {reason}"
         return self._scratch
 
     def _write_scratch(self) -> int:
         if self._folder is None or not os.access(self._folder, os.W_OK | os.X_OK):
-            raise PermissionError
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         space = os.statvfs(self._folder)
         if space.f_bavail * space.f_frsize < 4 * _SCRATCH_BYTES:
-            raise OSError
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with ExitStack() as unfinished:
             file = unfinished.enter_context(tempfile.TemporaryFile(dir=self._folder, buffering=0))
             for _ in range(_SCRATCH_BYTES // _SCRATCH_PIECE):

@@ -123,6 +123,7 @@ def measure_device(
     *,
     program: FioProgram | None,
     folder: Path | None = None,
+    scratch: bool = True,
 ) -> Iterator[DeviceResult]:
     """Run jobs one after the other and yield each result when it is there.
 
@@ -132,11 +133,12 @@ def measure_device(
         program: what ``find_fio`` found; without one, and where fio fails, the fallback measures,
             and a warning of the result says so.
         folder: where a scratch file may be made; by default beside the largest of the files.
+        scratch: whether one is made at all.
 
     Raises:
         DeviceError: there is nothing that could be read.
     """
-    with DeviceTargets(files, folder) as targets:
+    with DeviceTargets(files, folder, scratch=scratch) as targets:
         for job in jobs:
             yield _measure(program, job, targets.for_job(job))
 

@@ -45,7 +45,8 @@ from fastdata_cli.timing.measurement import Measurement
 RECORD_VERSION = 1
 
 
-def _now() -> str:
+def utc_now() -> str:
+    """Return the time in UTC as ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -60,7 +61,7 @@ class Record:
     """By section (datasets, device, stages …), JSON-able."""
     verdicts: tuple[Mapping[str, Any], ...] = ()
     finished: bool = False
-    started: str = field(default_factory=_now)
+    started: str = field(default_factory=utc_now)
     tool: str = __version__
 
     def with_case(self, case: Measurement) -> Self:

@@ -42,6 +42,7 @@ _STAGES = {
 CACHE = CacheFacts(
     before="cold", after="mixed", resident_before=0.0, resident_after=0.4, method="fincore"
 )
+STARTED = "2026-11-29T20:15:00+00:00"
 ENVIRONMENT = Environment(
     cpu_model="AMD EPYC 7763 64-Core Processor",
     cores_present=128,
@@ -188,6 +189,7 @@ def report(
     )
     stage_sum = sum(_STAGES.values())
     return BenchReport(
+        started=STARTED,
         environment=ENVIRONMENT,
         options={"workers": ",".join(map(str, workers)), "batch_size": 64, "order": "block"},
         datasets=tuple(_facts(path, at) for at, path in enumerate(paths)),
@@ -252,6 +254,7 @@ def empty_report() -> BenchReport:
     """Return a report of a dataset without samples: nothing was measured."""
     path = "/data/empty.zarr"
     return BenchReport(
+        started=STARTED,
         environment=ENVIRONMENT,
         options={},
         datasets=(replace(_facts(path, 0), samples=0, sample_bytes=0.0),),

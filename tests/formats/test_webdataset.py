@@ -13,8 +13,8 @@ import pytest
 
 from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
+from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions
 from fastdata_cli.keys import from_text
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.testing import (
@@ -32,7 +32,7 @@ class TestOneTar(FormatConformance):
 
 class TestShards(FormatConformance):
     format = FORMAT
-    write_options = WebDatasetWriteOptions(shard_samples=9)
+    write_options = ShardWriteOptions(shard_samples=9)
 
     def destination(self, folder: Path) -> Path:
         folder.mkdir(exist_ok=True)
@@ -137,7 +137,7 @@ def test_metadata_names_that_are_ours_come_back(tmp_path: Path) -> None:
 
 def test_parts_do_not_show(tmp_path: Path) -> None:
     samples = encoded_samples()
-    options = WebDatasetWriteOptions(shard_samples=9)
+    options = ShardWriteOptions(shard_samples=9)
     texts = []
     for part_samples in (2, 7, 1000):
         folder = tmp_path / str(part_samples)
@@ -160,7 +160,7 @@ def test_parts_do_not_show(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["plain.tar", "set-%6d.tar", "set-%d-%d.tar"])
 def test_shard_options_need_a_pattern(tmp_path: Path, name: str) -> None:
-    options = WebDatasetWriteOptions(shard_samples=9)
+    options = ShardWriteOptions(shard_samples=9)
     with pytest.raises(UsageError, match=r"no shards|no pattern") as caught:
         write_dataset(FORMAT, tmp_path / name, encoded_samples(), Payload.ENCODED, options)
     assert "%06d" in caught.value.hint

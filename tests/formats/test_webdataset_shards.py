@@ -17,14 +17,14 @@ from fastdata_cli.errors import (
     SourceNotFoundError,
     UnsupportedError,
 )
+from fastdata_cli.formats.sharded.find import expand_braces, gaps
+from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.webdataset import FORMAT
-from fastdata_cli.formats.webdataset.shards import expand_braces, gaps
-from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.storage import durable, mapping
 from fastdata_cli.testing import encoded_samples, pixel_samples, synthetic, write_dataset
 
-OPTIONS = WebDatasetWriteOptions(shard_samples=9)
+OPTIONS = ShardWriteOptions(shard_samples=9)
 PATTERN = "train-%03d.tar"
 INDEX = "train-%03d.tar.fastdata.json"
 STAGING = ".train-%03d.tar.fastdata-partial"
@@ -80,7 +80,7 @@ def test_shards_are_full_and_none_is_empty(folder: Path, samples: list[Sample]) 
 
 def test_shard_size(folder: Path, samples: list[Sample]) -> None:
     folder.mkdir()
-    options = WebDatasetWriteOptions(shard_size=20_000)
+    options = ShardWriteOptions(shard_size=20_000)
     path = write_dataset(FORMAT, folder / PATTERN, samples, Payload.ENCODED, options)
     readers = [registry.open_reader(shard) for shard in sorted(folder.glob("*.tar"))]
     assert len(readers) > 3
@@ -413,7 +413,7 @@ def test_many_shards_are_not_all_mapped_at_once(
 ) -> None:
     monkeypatch.setattr(mapping, "MOST_MAPS", 5)
     samples = pixel_samples()
-    options = WebDatasetWriteOptions(shard_samples=1)
+    options = ShardWriteOptions(shard_samples=1)
     path = write_dataset(FORMAT, tmp_path / "s-%d.tar", samples, Payload.PIXELS, options)
     reader = registry.open_reader(path)
     before = len(os.listdir("/proc/self/fd"))

@@ -210,14 +210,15 @@ def test_reading_needs_neither_zarr_python_nor_its_threads(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_files_close_with_the_reader(tmp_path: Path) -> None:
+def test_no_file_stays_open_and_maps_go_with_the_reader(tmp_path: Path) -> None:
     path = write(tmp_path, synthetic.pixel_samples(), ZarrWriteOptions(chunk=1))
     before = len(os.listdir("/proc/self/fd"))
     reader = registry.open_reader(path)
     reader.read_many(range(41))
-    assert len(os.listdir("/proc/self/fd")) == before + 41
-    reader.close()
     assert len(os.listdir("/proc/self/fd")) == before
+    assert Path("/proc/self/maps").read_text().count(str(path)) == 41
+    reader.close()
+    assert str(path) not in Path("/proc/self/maps").read_text()
 
 
 # -- options

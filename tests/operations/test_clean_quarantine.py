@@ -124,12 +124,31 @@ def test_the_image_that_is_kept_is_not_pulled_from_under_its_link() -> None:
     assert os.path.exists(real)
 
 
+def test_names_of_a_list_that_lies_elsewhere_are_understood() -> None:
+    real = write("set/real.jpg")
+    os.symlink("real.jpg", "set/link.jpg")
+    reasons = (Reason("duplicate"),)
+    repeats = Verdict("real.jpg\r", 1, reasons, duplicate_of="link.jpg\r")
+    assert quarantined(real, verdict=repeats) == [None]
+    repeats = Verdict("real.jpg", 1, reasons, duplicate_of=os.path.abspath("set/link.jpg"))
+    assert quarantined(real, verdict=repeats) == [None]
+
+
 @pytest.mark.parametrize("reason", ["missing", "unreadable", "unsupported-format", "too-large"])
 def test_what_could_not_be_judged_stays(reason: str) -> None:
     path = write("images/phone.heic")
     assert quarantined(path, verdict=Verdict("", 0, (Reason(reason),))) == [None]
     assert os.path.exists(path)
     assert not os.path.exists("q"), "where nothing is moved, nothing is left"
+
+
+def test_a_file_that_two_paths_lead_to_is_moved_once(here: Path) -> None:
+    write("images/real/a.jpg")
+    os.symlink("real", "images/linked")
+    moved = quarantined(b"images/linked/a.jpg", b"images/real/a.jpg")
+    assert moved == ["q/images/linked/a.jpg", None]
+    restore(Path("q"), lambda _: None)
+    assert Path("images/real/a.jpg").exists()
 
 
 def test_folders_pipes_and_the_quarantine_itself_stay() -> None:

@@ -178,7 +178,7 @@ def _filter(asked: _Asked, wanted: OutputOptions) -> int:
     if extras.quarantine is not None and extras.quarantine.failed:
         for trouble in extras.quarantine.troubles:
             say(trouble, style="red")
-        raise StorageError(f"{extras.quarantine.failed:,} files could not be moved")
+        raise StorageError(f"not all files were moved: {extras.quarantine.failed:,} stay in place")
     return report.bad
 
 
@@ -250,9 +250,11 @@ def _restore(folder: Path, asked: _Asked) -> None:
     if not asked.quiet:
         talk().print(restore_table(report))
     if report.unread:
-        raise DamagedDatasetError(f"{report.unread:,} lines of the list of moves cannot be read")
+        raise DamagedDatasetError(
+            f"the list of moves cannot be read in full (lines passed over: {report.unread:,})"
+        )
     if report.refused:
-        raise StorageError(f"{len(report.refused):,} files were not put back")
+        raise StorageError(f"not all files were put back: {len(report.refused):,} stay in {folder}")
 
 
 def _list_checks(*, as_json: bool) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
+from fastdata_cli.contract import Format, Reader, Target, Writer
 from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions
 from fastdata_cli.formats.hdf5.open import is_hdf5
 from fastdata_cli.formats.hdf5.reader import Hdf5Reader, Hdf5ReadOptions
@@ -46,7 +46,7 @@ FORMAT = Format(
     name="hdf5",
     summary="one file that every scientific tool opens; quick random reads",
     suffixes=(".h5", ".hdf5"),
-    capabilities=Capability.RANDOM_ACCESS,
+    capabilities=Hdf5Reader.capabilities,
     payloads=(Payload.PIXELS, Payload.ENCODED),
     recognises=is_hdf5,
     open_reader=_open_reader,

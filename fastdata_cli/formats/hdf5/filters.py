@@ -13,18 +13,23 @@ from fastdata_cli.options import Options, option
 
 _INSTALL_HINT = "pip install 'fastdata-cli[hdf5]'"
 
-_GZIP, _SHUFFLE, _LZF, _BLOSC, _LZ4, _BITSHUFFLE, _ZSTD, _BLOSC2 = (
+GZIP, SHUFFLE, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD, BLOSC2 = (
     1, 2, 32000, 32001, 32004, 32008, 32015, 32026,
 )  # fmt: skip
+"""Numbers under which filters are registered."""
+
+Filter = tuple[int, tuple[int, ...], str]
+"""Number, parameters and name of a filter of a dataset."""
+
 _CODECS = MappingProxyType(
     {
-        _GZIP: "gzip",
+        GZIP: "gzip",
         4: "szip",
-        _LZF: "lzf",
-        _BLOSC: "blosc",
-        _LZ4: "lz4",
-        _ZSTD: "zstd",
-        _BLOSC2: "blosc2",
+        LZF: "lzf",
+        BLOSC: "blosc",
+        LZ4: "lz4",
+        ZSTD: "zstd",
+        BLOSC2: "blosc2",
     }
 )
 _IN_BITSHUFFLE = MappingProxyType({0: "none", 2: "lz4", 3: "zstd"})
@@ -96,8 +101,8 @@ def creation_arguments(options: Hdf5WriteOptions) -> dict[str, Any]:
     return arguments
 
 
-def filters_of(dataset: Any) -> list[tuple[int, tuple[int, ...], str]]:
-    """Return id, parameters and name of each filter of a dataset, in writing order."""
+def filters_of(dataset: Any) -> list[Filter]:
+    """Return the filters of a dataset, in writing order."""
     creation = dataset.id.get_create_plist()
     found = []
     for position in range(creation.get_nfilters()):
@@ -110,15 +115,15 @@ def describe_filters(dataset: Any) -> Mapping[str, Any]:
     """Return ``codec``, ``level`` and ``shuffle`` of a dataset."""
     codec, level, shuffle = "none", None, "none"
     for number, values, name in filters_of(dataset):
-        if number == _SHUFFLE:
+        if number == SHUFFLE:
             shuffle = "byte"
-        elif number == _BITSHUFFLE:
+        elif number == BITSHUFFLE:
             shuffle = "bit"
             codec = _IN_BITSHUFFLE.get(values[4] if len(values) > 4 else 0, "none")
             level = values[5] if len(values) > 5 else None
         else:
             codec = _CODECS.get(number, name or f"filter {number}")
-            level = values[0] if number in (_GZIP, _ZSTD) and values else None
+            level = values[0] if number in (GZIP, ZSTD) and values else None
     return {"codec": codec, "level": level, "shuffle": shuffle}
 
 

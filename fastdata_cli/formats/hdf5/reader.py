@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability
-from fastdata_cli.errors import BadSampleError, DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader
+from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.extents import Column, Extents
+from fastdata_cli.formats.chunked import ChunkedImages
 from fastdata_cli.formats.hdf5.filters import describe_filters, require_filters
+from fastdata_cli.formats.hdf5.index import ChunkPlaces, is_located
 from fastdata_cli.formats.hdf5.layout import Layout, find_layout
-from fastdata_cli.formats.hdf5.open import damage_named, open_file, reason
-from fastdata_cli.formats.hdf5.rows import Rows, open_rows
+from fastdata_cli.formats.hdf5.library import RaggedLibrary, RowsLibrary
+from fastdata_cli.formats.hdf5.open import damage_named, open_file
 from fastdata_cli.formats.hdf5.texts import read_foreign_keys, read_texts
+from fastdata_cli.formats.located import Library, LocatedReader, Locator
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import UNLABELLED, Payload
-from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.table import SampleTable
+
+_Runs = tuple[Column, Column]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +38,22 @@ class Hdf5ReadOptions(Options):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """The open file; ``rows`` unless the array is ragged, ranges for our encoded images."""
+class _Located(Locator):
+    """Where the images of a file are, which stays open: HDF5 then lets nobody change it."""
 
-    file: Any
-    rows: Rows | None
-    begins: NDArray[np.int64] | None = None
-    lengths: NDArray[np.int64] | None = None
+    def __init__(self, reader_path: Path, array: str, runs: _Runs | None) -> None:
+        self._file = open_file(reader_path)
+        places = ChunkPlaces(self._file[array], reader_path)
+        self.files, self._images = places.files, ChunkedImages(places.rows, runs)
+
+    def locate(self, indices: Column) -> Extents:
+        return self._images.locate(indices)
+
+    def close(self) -> None:
+        self._file.close()
 
 
-class Hdf5Reader(IndexedReader[_Opened]):
+class Hdf5Reader(LocatedReader):
     """Reads one array of images with the columns beside it."""
 
     options: Hdf5ReadOptions
@@ -59,30 +68,35 @@ class Hdf5Reader(IndexedReader[_Opened]):
             self._shape = dataset.shape
             self._chunk = dataset.chunks[0] if dataset.chunks else None
             self._filters = describe_filters(dataset)
+            if self._layout.ragged or not is_located(dataset):
+                self.capabilities &= ~Capability.LOCATE
         compressed = self._filters["codec"] != "none"
         if compressed and self.schema.payload is Payload.PIXELS and (self._chunk or 1) > 1:
-            self.capabilities = Capability(0)
+            self.capabilities &= ~Capability.RANDOM_ACCESS
 
-    def _open(self) -> _Opened:
-        file = open_file(self.path)
-        columns = self._layout.columns
-        if self._layout.ragged:
-            return _Opened(file, None)
+    def _open_locator(self) -> _Located:
         with damage_named(self.path):
-            rows = open_rows(file, self._layout.array, self.path)
-            if self.schema.payload is Payload.PIXELS:
-                return _Opened(file, rows)
-            begins, lengths = file[columns["begin"]][:], file[columns["length"]][:]
-            # Each on its own first: the sum of two broken numbers may be a sound one.
-            if min(begins.min(), lengths.min()) < 0 or (begins > self._shape[0] - lengths).any():
-                size = self._shape[0]
-                raise DamagedDatasetError(
-                    f"{self.path}: begin and length reach outside the {size} bytes of data"
-                )
-            return _Opened(file, rows, begins, lengths)
+            return _Located(self.path, self._layout.array, self._runs())
 
-    def _close(self, handle: _Opened) -> None:
-        handle.file.close()
+    def _open_library(self) -> Library:
+        with damage_named(self.path):
+            if self._layout.ragged:
+                return RaggedLibrary(self.path, self._layout.array)
+            return RowsLibrary(self.path, self._layout.array, self._runs())
+
+    def _runs(self) -> _Runs | None:
+        """Return where each encoded image begins in the data, and its bytes."""
+        if self.schema.payload is Payload.PIXELS:
+            return None
+        columns, size = self._layout.columns, self._shape[0]
+        with open_file(self.path) as file:
+            begins, lengths = file[columns["begin"]][:], file[columns["length"]][:]
+        # Each on its own first: the sum of two broken numbers may be a sound one.
+        if min(begins.min(), lengths.min()) < 0 or (begins > size - lengths).any():
+            raise DamagedDatasetError(
+                f"{self.path}: begin and length reach outside the {size} bytes of data"
+            )
+        return begins, lengths
 
     def _load_table(self) -> SampleTable:
         columns, count = self._layout.columns, len(self)
@@ -103,34 +117,6 @@ class Hdf5Reader(IndexedReader[_Opened]):
             numbers.get("length", np.full(count, self.schema.pixel_bytes, np.int64)),
             texts.get("metadata"),
         )
-
-    def _fetch(
-        self, handle: _Opened, indices: NDArray[np.int64], out: NDArray[Any] | None
-    ) -> Images:
-        if handle.rows is None:
-            return _fetch_ragged(handle.file[self._layout.array], indices, out)
-        if handle.begins is None or handle.lengths is None:
-            assert self.schema.image_shape is not None
-            if out is None:
-                out = np.empty((len(indices), *self.schema.image_shape), self.schema.dtype)
-            rows = out.reshape(len(indices), *self._shape[1:])
-            handle.rows.fetch(indices, np.ones(len(indices), np.int64), rows)
-            return Images(out)
-        lengths = handle.lengths[indices]
-        offsets, arena = arena_for(lengths, out)
-        handle.rows.fetch(handle.begins[indices], lengths, arena)
-        return Images(arena, offsets)
-
-    def head(self, index: int, size: int) -> NDArray[np.uint8]:
-        """Return the first bytes of one encoded image, and read no more of it."""
-        handle = self._handle.get()
-        if handle.begins is None or handle.lengths is None or handle.rows is None:
-            return super().head(index, size)
-        chosen = self._checked([index])
-        count = np.minimum(handle.lengths[chosen], size)
-        start = np.empty(int(count[0]), np.uint8)
-        handle.rows.fetch(handle.begins[chosen], count, start)
-        return start
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut into nearly equal spans, at chunk borders where chunks are whole samples."""
@@ -153,15 +139,3 @@ class Hdf5Reader(IndexedReader[_Opened]):
             "notes": list(self._layout.remarks) or None,
         }
         return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def _fetch_ragged(dataset: Any, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:
-    try:
-        images = [dataset[index] for index in indices.tolist()]
-    except (OSError, RuntimeError) as problem:
-        raise BadSampleError(reason="corrupt", detail=reason(problem)) from problem
-    lengths = np.array([len(image) for image in images], np.int64)
-    offsets, arena = arena_for(lengths, out)
-    if images:
-        np.concatenate(images, out=arena[: offsets[-1]])
-    return Images(arena, offsets)

@@ -20,13 +20,13 @@ from fastdata_cli.formats.lmdb.records import (
     sample_index,
     sample_key,
 )
-from fastdata_cli.formats.located import LocatedReader
+from fastdata_cli.formats.located import LocatedReader, Locator
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
 
-class NumberedValues:
+class NumberedValues(Locator):
     """Where the samples of a file are that are numbered by their keys.
 
     Only the branches of the tree are read at once. A leaf is read when one of its samples is asked

@@ -49,13 +49,19 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.formats.sharded.find import recognises
+from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.webdataset.reader import WebDatasetReader, WebDatasetReadOptions
-from fastdata_cli.formats.webdataset.shards import recognises
-from fastdata_cli.formats.webdataset.writer import WebDatasetWriteOptions, WebDatasetWriter
+from fastdata_cli.formats.webdataset.shards import TARS
+from fastdata_cli.formats.webdataset.writer import WebDatasetWriter
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload
 
 NAME = "webdataset"
+
+
+def _recognises(path: Path) -> bool:
+    return recognises(path, TARS)
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
@@ -63,7 +69,7 @@ def _open_reader(path: Path, options: Options) -> Reader:
 
 
 def _open_writer(target: Target, options: Options) -> Writer:
-    return cast(Writer, WebDatasetWriter(target, cast(WebDatasetWriteOptions, options)))
+    return cast(Writer, WebDatasetWriter(target, cast(ShardWriteOptions, options)))
 
 
 FORMAT = Format(
@@ -72,9 +78,9 @@ FORMAT = Format(
     suffixes=(".tar",),
     capabilities=WebDatasetReader.capabilities,
     payloads=(Payload.ENCODED, Payload.PIXELS),
-    recognises=recognises,
+    recognises=_recognises,
     open_reader=_open_reader,
     open_writer=_open_writer,
     read_options=WebDatasetReadOptions,
-    write_options=WebDatasetWriteOptions,
+    write_options=ShardWriteOptions,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fastdata_cli.contract import Finding
-from fastdata_cli.formats.webdataset.index import FOLDER, OwnShard
+from fastdata_cli.formats.sharded.index import OwnShard
+from fastdata_cli.formats.webdataset.index import FOLDER
 from fastdata_cli.formats.webdataset.names import split_field
 from fastdata_cli.formats.webdataset.sample import (
     LABEL_FIELD,
@@ -13,22 +14,21 @@ from fastdata_cli.formats.webdataset.sample import (
     label_content,
     metadata_content,
 )
-from fastdata_cli.formats.webdataset.walk import Bytes, Damage, Member, Walk
+from fastdata_cli.formats.webdataset.walk import Bytes, Damage, Member, Walk, map_file
 from fastdata_cli.storage.table import SampleTable
 
 
-def check_members(shard: OwnShard, data: Bytes, first: int) -> Iterator[Finding]:
+def check_members(shard: OwnShard, first: int) -> Iterator[Finding]:
     """Walk the headers of a tar and compare places, labels and JSON members with its index.
 
     The images themselves are not read.
 
     Args:
-        data: the mapped file.
         first: position of the shard's first sample in the dataset.
     """
     table, (begins, lengths) = shard.table(), shard.places()
     ends = (begins + lengths).tolist()
-    index = -1
+    index, data = -1, map_file(shard.path)
     for member in Walk(data):
         if isinstance(member, Damage):
             detail = f"{shard.path.name}, byte {member.at}: {member.detail}"

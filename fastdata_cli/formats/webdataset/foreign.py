@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
+from fastdata_cli.formats.foreign import DAMAGED, has_repeats
 from fastdata_cli.formats.webdataset.members import TarMembers, plain_name
 from fastdata_cli.formats.webdataset.names import ENCODED_FIELDS, PIXEL_FIELD, split_field
 from fastdata_cli.formats.webdataset.npy import NpyLayout, npy_layout
@@ -29,8 +29,6 @@ from fastdata_cli.formats.webdataset.walk import Bytes, Damage
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
 from fastdata_cli.sample import UNLABELLED, Payload, Reject
-
-DAMAGED = "damaged-container"
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _LONGEST_LABEL = 64
@@ -236,7 +234,7 @@ def parse_label(content: bytes) -> int | None:
 def distinct_keys(tables: Sequence[KeyTable], shards: Sequence[str]) -> KeyTable:
     """Join the keys of shards; where two shards share one, every key gets its shard in front."""
     joined = KeyTable.concatenate(tables)
-    if len(tables) < 2 or not _has_repeats(joined):
+    if len(tables) < 2 or not has_repeats(joined):
         return joined
     prefixes = [to_text(name.removesuffix(".tar")) for name in shards]
     return KeyTable.from_texts(
@@ -244,18 +242,6 @@ def distinct_keys(tables: Sequence[KeyTable], shards: Sequence[str]) -> KeyTable
         for prefix, table in zip(prefixes, tables, strict=True)
         for text in table.texts()
     )
-
-
-def _has_repeats(keys: KeyTable) -> bool:
-    digests = np.fromiter(
-        (
-            xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogateescape"))
-            for text in keys.texts()
-        ),
-        np.uint64,
-        len(keys),
-    )
-    return len(np.unique(digests)) < len(digests)
 
 
 def _torn_stem(members: TarMembers) -> str | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from fastdata_cli.storage import durable
+from fastdata_cli.formats.sharded.cutter import PieceStream, total_bytes
 
 BLOCK = 512
 END_OF_ARCHIVE = bytes(2 * BLOCK)
 
-_FLUSH_BYTES = 8 << 20
 _NAME_BYTES = 100
 _CHECKSUM = slice(148, 156)
 
@@ -49,35 +47,8 @@ def member(name: str, *content: Any) -> list[Any]:
     return [header(name, size), *content, padding(size)]
 
 
-def total_bytes(pieces: Iterable[Any]) -> int:
-    """Return the bytes of some bytes-like pieces."""
-    return sum(memoryview(piece).nbytes for piece in pieces)
-
-
-class MemberStream:
-    """Appends members to an open file, from a position on; ``flush`` writes the rest.
-
-    Args:
-        descriptor: of a file opened for writing.
-        position: where the next member goes; whatever lies there is dropped.
-    """
-
-    def __init__(self, descriptor: int, position: int) -> None:
-        self.position = position
-        self._descriptor = descriptor
-        self._pending: list[Any] = []
-        self._pending_bytes = 0
-        os.ftruncate(descriptor, position)
-        os.lseek(descriptor, position, os.SEEK_SET)
-
-    def append(self, pieces: Sequence[Any]) -> None:
-        """Append whole members; the caller keeps the pieces as they are until the next flush."""
-        size = total_bytes(pieces)
-        self._pending += pieces
-        self._pending_bytes += size
-        self.position += size
-        if self._pending_bytes >= _FLUSH_BYTES:
-            self.flush()
+class MemberStream(PieceStream):
+    """Appends whole members to an open tar."""
 
     def append_content(self, name: str, content: bytes) -> int:
         """Append a member; return where its content begins."""
@@ -90,12 +61,6 @@ class MemberStream:
         """Append the mark that ends an archive, and write everything."""
         self.append([END_OF_ARCHIVE])
         self.flush()
-
-    def flush(self) -> None:
-        """Write what is pending."""
-        durable.write_all(self._descriptor, memoryview(b"".join(self._pending)))
-        self._pending.clear()
-        self._pending_bytes = 0
 
 
 def _template() -> Callable[[bytes, int], bytes]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from mmap import mmap
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
 
+from fastdata_cli.errors import UnsupportedError
 from fastdata_cli.keys import from_bytes
 
 BLOCK = 512
@@ -20,6 +22,15 @@ _NAME_BYTES = 100
 _CHECKSUM = slice(148, 156)
 _FILES = b"0\x007"
 _WITHOUT_CONTENT = b"123456"
+
+
+COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""First bytes of compressed files, and the program that unpacks them."""
 
 
 class Kind(Enum):
@@ -175,6 +186,25 @@ class _DamagedError(Exception):
     def __init__(self, name: str, at: int, detail: str) -> None:
         super().__init__(detail)
         self.damage = Damage(name, at, detail)
+
+
+def map_file(path: Path) -> Bytes:
+    """Map a tar for reading; an empty file gives no bytes.
+
+    Raises:
+        UnsupportedError: it is compressed.
+    """
+    with open(path, "rb") as file:
+        head = file.read(8)
+        for magic, name in COMPRESSED.items():
+            if head.startswith(magic):
+                program = {"gzip": "gunzip", "zstd": "unzstd"}.get(name, f"un{name}")
+                raise UnsupportedError(
+                    f"{path}: {name}-compressed, not supported",
+                    hint=f"unpack it first: {program} {path.name}",
+                    path=str(path),
+                )
+        return mmap(file.fileno(), 0, access=ACCESS_READ) if head else b""
 
 
 def header_is_sound(block: bytes) -> bool:

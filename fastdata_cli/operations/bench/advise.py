@@ -12,8 +12,8 @@ from fastdata_cli.loading.loader import LoaderOptions, loader_line
 from fastdata_cli.timing.measurement import Measurement, compare_measurements
 from fastdata_cli.timing.statistics import Comparison, Verdict
 
-MeasurePair = Callable[[LoaderOptions, LoaderOptions], tuple[Measurement, Measurement]]
-"""Measures two loaders, interleaved."""
+MeasurePair = Callable[[LoaderOptions, LoaderOptions], tuple[Measurement, Measurement] | str]
+"""Measures two loaders, interleaved; or says why it is not worth it."""
 
 MIN_GAIN = 0.03
 """Less is not worth the memory of a worker, nor another setting in a training script."""
@@ -144,8 +144,11 @@ class _Search:
             self.out_of_time = True
             return Step(setting=setting, ratio=None, why="not tried: the time was up")
         changed = replace(self.best, **change)
-        old, new = self.measure_pair(self.best, changed)
+        pair = self.measure_pair(self.best, changed)
         self.longest_s = max(self.longest_s, self.clock() - before)
+        if isinstance(pair, str):
+            return Step(setting=setting, ratio=None, why=pair)
+        old, new = pair
         found = compare_measurements(old, new, same_run=True)
         if found is None:
             return Step(setting=setting, ratio=None, why=_failure(old, new))

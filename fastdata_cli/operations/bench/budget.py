@@ -27,9 +27,10 @@ class Budget:
     """Seconds for everything, handed out phase by phase.
 
     Args:
-        seconds: for all phases together, from now on.
+        seconds: for all phases together, and what came before them.
         phases: names of SHARES, in order.
         clock: seconds of a clock that never goes back.
+        begun: when the time began, by that clock; now, if None.
     """
 
     def __init__(
@@ -37,13 +38,14 @@ class Budget:
         seconds: float,
         phases: Iterable[str],
         clock: Callable[[], float] = time.perf_counter,
+        begun: float | None = None,
     ) -> None:
         self._phases = list(phases)
         # What nobody asked for is the loader's.
         absent = sum(SHARES[name] for name in _OF_LOADER if name not in self._phases)
         self._shares = {**SHARES, "loader": SHARES["loader"] + absent}
         self._clock = clock
-        self._begin = clock()
+        self._begin = clock() if begun is None else begun
         self._deadline = self._begin + seconds
 
     @property

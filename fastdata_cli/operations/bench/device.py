@@ -21,9 +21,13 @@ _JOB_S = 0.6
 _COUNTS = (4, 2, 1)
 
 
-def by_fio() -> MeasureDevice:
-    """Return the measurement by the fio on PATH, or by the fallback where there is none."""
-    return partial(measure_device, program=find_fio())
+def by_fio(*, scratch: bool = True) -> MeasureDevice:
+    """Return the measurement by the fio on PATH, or by the fallback where there is none.
+
+    Args:
+        scratch: write a scratch file where a dataset's own are too small; it takes seconds.
+    """
+    return partial(measure_device, program=find_fio(), scratch=scratch)
 
 
 def measure_below(

@@ -41,7 +41,7 @@ _OVERHEAD_S, _OVERHEAD_OF_WORKER_S = 0.4, 0.15
 _SHORTEST_RUN_S = 0.4
 _LONGEST_RUN_S = 5.0
 _CHECK_SHARE = 0.2
-_SHORTEST_CHECK_S = 1.0
+_SHORTEST_CHECK_S, _QUICK_CHECK_S = 1.0, 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def measure_loaders(
         for workers in options.worker_counts
     ]
     every = [*cases, *extra]
-    _share_out(seconds, cases, every, options.repeats)
+    _share_out(seconds, cases, every, options)
     by_name = {case.name: case for case in every}
     own = {case.name for case in cases}
 
@@ -101,15 +101,19 @@ def measure_loaders(
 
 
 def _share_out(
-    seconds: float, checked: Sequence[LoaderCase], every: Sequence[LoaderCase], repeats: int
+    seconds: float,
+    checked: Sequence[LoaderCase],
+    every: Sequence[LoaderCase],
+    options: BenchOptions,
 ) -> None:
     """Tell each case how long it may run, and look at what arrives."""
     check_s = _CHECK_SHARE * seconds
-    share = (seconds - check_s) / max(1, len(every) * repeats)
+    share = (seconds - check_s) / max(1, len(every) * options.repeats)
+    shortest = _QUICK_CHECK_S if options.quick else _SHORTEST_CHECK_S
     for case in every:
         case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
     for case in checked:
-        case.check_s = max(_SHORTEST_CHECK_S, check_s / (2 * len(checked)))
+        case.check_s = max(shortest, check_s / (2 * len(checked)))
 
 
 def loader_options(subject: Subject, options: BenchOptions, workers: int) -> LoaderOptions:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from fastdata_cli.operations.bench.budget import Budget
 from fastdata_cli.operations.bench.constant import ConstantReader
@@ -20,17 +19,13 @@ from fastdata_cli.operations.bench.loaders import (
 from fastdata_cli.operations.bench.pairs import in_words, search
 from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow
 from fastdata_cli.operations.bench.settings import BenchOptions
+from fastdata_cli.operations.bench.stage_phase import Try
 from fastdata_cli.operations.bench.stream import host_to_device
-from fastdata_cli.operations.bench.subject import Subject, constant_subject
-from fastdata_cli.operations.bench.troubles import troubles
+from fastdata_cli.operations.bench.subject import BatchShape, Subject, constant_subject
+from fastdata_cli.operations.bench.troubles import sentences, troubles
 from fastdata_cli.timing.resource_use import Resources
 
 _COPY_S = 0.5
-
-Try = Callable[[Subject, Callable[[], Any]], Any]
-"""Calls an action; where the dataset fails it, says so and returns None."""
-
-Shape = tuple[tuple[int, ...], str]
 
 
 @dataclass
@@ -56,6 +51,8 @@ def measure(
 ) -> Found:
     """Measure the loaders, the free input, the consumer, the copy to a GPU; look for settings."""
     found = Found()
+    if options.quick and len(subjects) > 1:
+        options = replace(options, workers=str(max(options.worker_counts)))
     able = [each for each in subjects if attempt(each, partial(_loads, each, options))]
     if not able:
         found.host_to_device = "not measured: there was nothing to load"
@@ -65,8 +62,13 @@ def measure(
     found.loaders = tuple(each.row for each in loaded)
     for each in loaded:
         _take_resources(each, found)
+    found.notes += sentences(
+        trouble
+        for (name, workers), resources in found.resources.items()
+        for trouble in troubles(f"{name}, {workers} worker(s)", resources)
+    )
     found.ceilings = tuple(_free_ceilings(able, found.loaders, free))
-    found.host_to_device = host_to_device((options.batch_size, *_shape(able[0])[0]), _COPY_S)
+    found.host_to_device = host_to_device((options.batch_size, *able[0].in_batch[0]), _COPY_S)
     if options.step_ms is not None:
         found.consumers = _consumers(able, options, budget.begin("consumer"), attempt)
     if options.advise:
@@ -84,9 +86,6 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
     row = loaded.row
     if loaded.resources is not None:
         found.resources[row.dataset, row.workers] = loaded.resources
-        found.notes += troubles(
-            f"{row.dataset}, {row.workers} worker(s)", row.measurement, loaded.resources
-        )
     if row.each_once is False:
         found.notes.append(f"{row.dataset}: not every sample came once, {row.workers} workers")
     if row.same_bytes is False:
@@ -96,14 +95,15 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
 
 def _free_cases(
     subjects: Sequence[Subject], options: BenchOptions
-) -> dict[tuple[Shape, int], LoaderCase]:
+) -> dict[tuple[BatchShape, int], LoaderCase]:
     """Return a loader without input for each shape of image and number of workers."""
     cases = {}
-    for shape, dtype in dict.fromkeys(map(_shape, subjects)):
+    counts = options.worker_counts
+    for shape, dtype in dict.fromkeys(subject.in_batch for subject in subjects):
         name = f"free input {'x'.join(map(str, shape))} {dtype}"
         samples = max(subject.facts.samples for subject in subjects)
         subject = constant_subject(name, ConstantReader(samples, shape, dtype))
-        for workers in options.worker_counts:
+        for workers in counts if not options.quick else [max(counts)]:
             settings = loader_options(subject, options, workers)
             cases[(shape, dtype), workers] = LoaderCase(subject, settings, "as-is")
     return cases
@@ -112,7 +112,7 @@ def _free_cases(
 def _free_ceilings(
     subjects: Sequence[Subject],
     rows: Sequence[LoaderRow],
-    free: dict[tuple[Shape, int], LoaderCase],
+    free: dict[tuple[BatchShape, int], LoaderCase],
 ) -> list[Ceiling]:
     """Return for each dataset what the harness could do at its best number of workers."""
     found = []
@@ -121,21 +121,14 @@ def _free_ceilings(
         if not own:
             continue
         workers = max(own, key=lambda row: row.samples_per_s or 0.0).workers
-        rate = free[_shape(subject), workers].row().samples_per_s
+        case = free.get((subject.in_batch, workers))
+        rate = case.row().samples_per_s if case else None
         if rate:
             how = f"one image in memory, the same loader, {workers} worker(s)"
             found.append(
                 Ceiling(dataset=subject.name, name="free input", samples_per_s=rate, how=how)
             )
     return found
-
-
-def _shape(subject: Subject) -> Shape:
-    """Return shape and dtype of an image in a batch."""
-    schema = subject.reader.schema
-    if subject.size is not None:
-        return (*subject.size, 3), "uint8"
-    return tuple(schema.image_shape or ()), schema.dtype
 
 
 def _consumers(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastdata_cli.loading.loader import LoaderOptions
 from fastdata_cli.operations.bench.advise import Advised, Step, advise
+from fastdata_cli.operations.bench.epochs import EpochCase
 from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.subject import Subject
@@ -15,46 +18,76 @@ _REPEATS = 3
 _STEPS = 4  # about as many settings are tried
 _LONGEST_RUN_S = 2.0
 _SHORTEST_RUN_S = 0.4
+# Of both loaders together: the repeats, and one more of each that is not timed.
+_EPOCHS = 2 * (_REPEATS + 1)
+_LONGER = 2.0  # than other pairs this one may take: it is among the last
 
 
 def search(subject: Subject, options: BenchOptions, seconds: float) -> Advised:
     """Look for the settings that load a dataset fastest, within about ``seconds``."""
     import torch
 
-    step_s = seconds / _STEPS
-
-    def measure_pair(
-        best: LoaderOptions, changed: LoaderOptions
-    ) -> tuple[Measurement, Measurement]:
-        return _measure_pair(subject, best, changed, step_s)
-
     return advise(
         subject.reader,
         loader_options(subject, options, 0),
-        measure_pair,
+        Pairs(subject, seconds / _STEPS).measure,
         cores=usable_cores(),
         cuda=torch.cuda.is_available(),
         budget_s=seconds,
     )
 
 
-def in_words(step: Step) -> str:
-    """Return what one step of the search brought."""
-    rate = f"{step.samples_per_s:,.0f} samples/s, " if step.samples_per_s else ""
-    ratio = f"{step.ratio:.2f} times as fast, " if step.ratio else ""
-    return f"{step.setting}: {rate}{ratio}{'kept' if step.kept else f'not kept ({step.why})'}"
+class Pairs:
+    """Measures pairs of loaders over one dataset, interleaved.
+
+    Args:
+        subject: the dataset.
+        seconds: for one pair, about.
+    """
+
+    def __init__(self, subject: Subject, seconds: float) -> None:
+        self._subject = subject
+        self._seconds = seconds
+        self._rates: dict[LoaderOptions, float] = {}
+
+    def measure(
+        self, best: LoaderOptions, changed: LoaderOptions
+    ) -> tuple[Measurement, Measurement] | str:
+        """Measure two loaders; or say why it is not worth it.
+
+        What becomes of workers between epochs shows in whole epochs, all else within one.
+        """
+        if best.persistent_workers != changed.persistent_workers:
+            return self._whole_epochs(best, changed)
+        cases = [
+            LoaderCase(self._subject, best, "as-is", label="as it was"),
+            LoaderCase(self._subject, changed, "as-is", label="changed"),
+        ]
+        share = self._seconds / (len(cases) * _REPEATS)
+        for case in cases:
+            case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
+        measured = _measure(cases, self._seconds)
+        for options, each in zip((best, changed), measured, strict=True):
+            self._rates[options] = each.samples_per_s or 0.0
+        return measured
+
+    def _whole_epochs(
+        self, best: LoaderOptions, changed: LoaderOptions
+    ) -> tuple[Measurement, Measurement] | str:
+        rate = self._rates.get(best)
+        epoch = self._subject.facts.samples / rate if rate else 0.0
+        if _EPOCHS * epoch > _LONGER * self._seconds:
+            return f"not tried: starting workers is little beside an epoch of {epoch:,.0f} s"
+        cases = [
+            EpochCase(self._subject, best, "as it was"),
+            EpochCase(self._subject, changed, "changed"),
+        ]
+        return _measure(cases, _LONGER * self._seconds)
 
 
-def _measure_pair(
-    subject: Subject, best: LoaderOptions, changed: LoaderOptions, seconds: float
+def _measure(
+    cases: Sequence[LoaderCase] | Sequence[EpochCase], seconds: float
 ) -> tuple[Measurement, Measurement]:
-    cases = [
-        LoaderCase(subject, settings, "as-is", label=label)
-        for label, settings in (("as it was", best), ("changed", changed))
-    ]
-    share = seconds / (len(cases) * _REPEATS)
-    for case in cases:
-        case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
     by_name = {case.name: case for case in cases}
     try:
         before, after = measure(
@@ -68,3 +101,10 @@ def _measure_pair(
         for case in cases:
             case.stop()
     return before, after
+
+
+def in_words(step: Step) -> str:
+    """Return what one step of the search brought."""
+    rate = f"{step.samples_per_s:,.0f} samples/s, " if step.samples_per_s else ""
+    ratio = f"{step.ratio:.2f} times as fast, " if step.ratio else ""
+    return f"{step.setting}: {rate}{ratio}{'kept' if step.kept else f'not kept ({step.why})'}"

@@ -9,7 +9,6 @@ from typing import Any
 
 from fastdata_cli.operations.bench.compare import measurements
 from fastdata_cli.operations.bench.report import BenchReport
-from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
 from fastdata_cli.timing.record import Record, plain, save_record
 
@@ -21,18 +20,15 @@ class Recorder:
     """Writes the record after each result.
 
     Args:
-        environment: where the run is.
-        options: of the run.
+        report: with what is known at the beginning.
         path: the file; None keeps the record in memory.
 
     Attributes:
         record: as far as the run got.
     """
 
-    def __init__(
-        self, environment: Environment, options: Mapping[str, Any], path: Path | None
-    ) -> None:
-        self.record = Record(environment=environment, options=options)
+    def __init__(self, report: BenchReport, path: Path | None) -> None:
+        self.record = replace(record_of(report), finished=False)
         self._path = path
         self._save()
 
@@ -61,6 +57,7 @@ def record_of(report: BenchReport) -> Record:
     return Record(
         environment=report.environment,
         options=report.options,
+        started=report.started,
         cases=measurements(report),
         facts=facts_of(report),
         verdicts=tuple(plain(each) for each in report.verdicts),

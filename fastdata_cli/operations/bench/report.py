@@ -146,6 +146,8 @@ class BenchReport:
     environment: Environment
     options: Mapping[str, Any]
     datasets: tuple[DatasetFacts, ...]
+    started: str
+    """UTC, ISO 8601."""
     device: Mapping[str, tuple[DeviceResult, ...]] = field(default_factory=dict)
     """By dataset."""
     reads: tuple[ReadRow, ...] = ()

@@ -15,6 +15,7 @@ The record is written after each repeat of each case.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,7 +41,7 @@ from fastdata_cli.operations.bench.reads import measure_reads
 from fastdata_cli.operations.bench.recorder import Recorder, record_of
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.operations.bench.settings import BenchOptions
-from fastdata_cli.operations.bench.stages import decode_ceiling, measure_stages
+from fastdata_cli.operations.bench.stage_phase import StagePhase
 from fastdata_cli.operations.bench.subject import Subject, open_subject
 from fastdata_cli.operations.bench.torch_there import missing_loader
 from fastdata_cli.operations.bench.verdicts import verdict_on
@@ -48,13 +49,13 @@ from fastdata_cli.operations.events import Listener, Silent
 from fastdata_cli.timing.cache import blind_spots
 from fastdata_cli.timing.environment import environment
 from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.record import utc_now
 from fastdata_cli.timing.resource_use import Resources
 
 __all__ = ["bench", "record_of"]
 
 R = TypeVar("R")
 
-_DECODE_SHARE = 0.3
 _MUCH_LONGER = 1.3
 # Errors that are the dataset's, not of one way to read it.
 _FATAL = (DamagedDatasetError, NothingUsableError, SourceNotFoundError)
@@ -89,7 +90,7 @@ def bench(
     _ = options.worker_counts, options.thread_counts  # raises before anything is measured
     run = _Run.begin(readers, options, listener or Silent(), save)
     if "device" in run.phases:
-        run.measure_device(device or by_fio())
+        run.measure_device(device or by_fio(scratch=not options.quick))
     run.measure_reads()
     run.measure_stages()
     if "loader" in run.phases:
@@ -120,12 +121,15 @@ class _Run:
         save: Path | None,
     ) -> _Run:
         """Open the datasets and note what they are."""
+        begun = time.perf_counter()  # the first look for torch imports it, which takes seconds
         missing = missing_loader() if not options.no_loader else "left out by --no-loader"
         names = phases(options, loader=not missing)
-        budget = Budget(options.budget_s, names)
+        budget = Budget(options.budget_s, names, begun=begun)
         where = environment([reader.path for _, reader, _ in readers])
-        report = BenchReport(environment=where, options=options.to_mapping(), datasets=())
-        recorder = Recorder(where, options.to_mapping(), save)
+        report = BenchReport(
+            environment=where, options=options.to_mapping(), datasets=(), started=utc_now()
+        )
+        recorder = Recorder(report, save)
         run = cls([], options, listener, budget, names, report, recorder)
         run._open(readers)
         if missing:
@@ -172,9 +176,11 @@ class _Run:
 
     def measure_stages(self) -> None:
         """Measure the steps from container to batch."""
-        seconds = self.budget.begin("stages")
+        phase = StagePhase(self.options, "loader" in self.phases, self._try_named)
+        seconds, before = self.budget.begin("stages"), self.report.ceilings
         for subject in self.alive:
-            self._measure_stages_of(subject, seconds / len(self.subjects))
+            phase.measure(subject, seconds / len(self.subjects))
+            self._update(stages=tuple(phase.rows), ceilings=(*before, *phase.ceilings))
 
     def measure_loaders(self) -> None:
         """Measure the DataLoader, and what is asked for beside it."""
@@ -212,18 +218,6 @@ class _Run:
         self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
         self.recorder.report(self.report, finished=True)
         return self.report
-
-    def _measure_stages_of(self, subject: Subject, seconds: float) -> None:
-        part = seconds * (1 - _DECODE_SHARE) if subject.encoded else seconds
-        size = self.options.batch_size
-        rows = self._try(subject, partial(measure_stages, subject, size, part))
-        if rows is None:
-            return
-        ceiling = self._try(subject, partial(decode_ceiling, subject, size, seconds - part))
-        self._update(
-            stages=(*self.report.stages, *rows),
-            ceilings=(*self.report.ceilings, *([ceiling] if ceiling else [])),
-        )
 
     def _open(self, readers: Sequence[tuple[str, Reader, str]]) -> None:
         problems = []

@@ -4,8 +4,9 @@
     decompress  of a container with a codec, what ``read`` takes longer than copying its bytes
                 does; ``read`` is then that copy
     decode      of encoded images, at the reduced scale that the loader uses
-    resize      to the size of the batch
-    collate     decoded images copied into one array; pixels are read into it, and have no such row
+    resize      to the size of the batch, into the batch
+    collate     into the batch what has that size and was not decoded there; pixels are read into
+                it, and have no such row
     transfer    handing a batch from a worker to the training process (handover.py); where there
                 is a DataLoader
 
@@ -24,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
+from fastdata_cli.imaging.borrowed import borrowed_pixels
 from fastdata_cli.imaging.decode import decode
+from fastdata_cli.imaging.policy import ImagePolicy
 from fastdata_cli.imaging.resize import resize
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.operations.bench.report import Ceiling, StageRow
@@ -39,6 +42,7 @@ _SAMPLES = 256
 _FEW_SAMPLES = 64
 _SHORT_S = 1.0  # in less, the few are all that can be decoded
 _PASSES = 5
+_POLICY = ImagePolicy()
 
 
 def stage_batches(subject: Subject, batch_size: int, seconds: float) -> list[Positions]:
@@ -187,23 +191,22 @@ class _Walk:
         size = self.subject.size
         return size is not None and batch.images.shape[1:3] != size
 
-    def _gather(self, batch: Batch) -> NDArray[Any]:
-        """Decode and resize one image after the other, and copy each into its place."""
+    def _gather(self, batch: Batch) -> None:
+        """Bring one image after the other into its place in the batch, as the loader does."""
         size = self.subject.size
         assert size is not None, "settled when the dataset was opened"
-        out = np.empty((len(batch), *size, 3), np.uint8)
-        fitted = np.empty((*size, 3), np.uint8)
+        batch_out = self._filled((self.batch_size, *size, 3), "uint8")
         for position in range(len(batch)):
-            image = batch.image(position)
+            image, out = batch.image(position), batch_out[position]
             if self.subject.encoded:
                 with self.clock.stage("decode"):
-                    image = decode(image.data, at_least=size).pixels
+                    image = borrowed_pixels(image.data, _POLICY, size, out)
             if image.shape[:2] != size:
                 with self.clock.stage("resize"):
-                    image = resize(image, size, out=fitted)
-            with self.clock.stage("collate"):
-                np.copyto(out[position], image)
-        return out
+                    resize(image, size, out=out)
+            elif not np.may_share_memory(image, out):
+                with self.clock.stage("collate"):
+                    np.copyto(out, image)
 
     def _filled(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         # Zeros that were written: else the first pass would pay for the pages of the buffer.
@@ -231,7 +234,7 @@ def _decodable(subject: Subject, positions: Positions) -> Positions:
 
 def _decoded(image: bytes, size: tuple[int, int] | None) -> NDArray[Any] | None:
     try:
-        return decode(image, at_least=size).pixels
+        return borrowed_pixels(image, _POLICY, size)
     except BadSampleError:
         return None
 

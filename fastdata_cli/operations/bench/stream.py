@@ -77,7 +77,7 @@ class Stream:
         """Start the workers; they load ahead from here on."""
         self.stop()
         self._begun = time.perf_counter()
-        with _words_of(self._dataset), warnings.catch_warnings():
+        with words_of(self._dataset), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # more workers than cores: asked for
             self._batches = iter(self._make(self._dataset, self._options, epochs=self._epochs))
 
@@ -93,7 +93,7 @@ class Stream:
             FastdataError: a worker ended, or could not read.
         """
         assert self._batches is not None, "started"
-        with _words_of(self._dataset):
+        with words_of(self._dataset):
             batch = next(self._batches, None)
         if self.first_batch_s is None:
             self.first_batch_s = self.age_s
@@ -131,7 +131,7 @@ def size_of(batch: Sequence[Any]) -> tuple[int, int]:
     return len(batch[-1]), images.numel() * images.element_size()
 
 
-class _words_of:  # noqa: N801 - reads as a word of the with statement
+class words_of:  # noqa: N801 - reads as a word of the with statement
     """Turns what torch says about its workers into a FastdataError with the name of the dataset."""
 
     def __init__(self, dataset: FastDataset) -> None:

@@ -76,7 +76,7 @@ class Quarantine:
         """Move a rejected file; return its new path, or None where it stayed."""
         try:
             place = _entry(path)
-            if self._stays(place, verdict):
+            if self._stays(path, place, verdict):
                 self.left += 1
                 return None
             return from_bytes(self._move(path, place, verdict))
@@ -100,9 +100,11 @@ class Quarantine:
                 break
         return os.path.join(os.fsencode(self.folder), target)
 
-    def _stays(self, place: bytes, verdict: Verdict) -> bool:
+    def _stays(self, path: bytes, place: bytes, verdict: Verdict) -> bool:
         """Tell whether a reject is not to be moved."""
         if not UNJUDGED.isdisjoint(reason.name for reason in verdict.reasons):
+            return True
+        if not os.path.lexists(place):  # moved already: a linked folder leads to it twice
             return True
         mode = os.lstat(place).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
@@ -110,8 +112,7 @@ class Quarantine:
         if place.startswith(self._root + b"/"):
             return True
         # The one that is kept may be a link to this file, or this file under another name.
-        first = verdict.duplicate_of
-        return first is not None and os.path.realpath(to_bytes(first)) == place
+        return place in _places_of_first(path, verdict)
 
     def _below(self, path: bytes) -> bytes:
         """Return where a file goes, below the folder."""
@@ -196,6 +197,20 @@ def _remove_empty(root: bytes) -> None:
     for folder, _, _ in os.walk(root, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
+
+
+def _places_of_first(path: bytes, verdict: Verdict) -> set[bytes]:
+    """Return where the first image of a duplicate's group may lie, every link followed.
+
+    Keys are paths as they were given: in a list they may be relative to where the list lies, and
+    end in the carriage return of its lines.
+    """
+    if verdict.duplicate_of is None:
+        return set()
+    first, own = to_bytes(verdict.duplicate_of), to_bytes(verdict.key).removesuffix(b"\r")
+    start = path.removesuffix(b"\r").removesuffix(own) if own else b""
+    names = (first, first.removesuffix(b"\r"))
+    return {os.path.realpath(os.path.join(start, name)) for name in names}
 
 
 def _entry(path: bytes) -> bytes:

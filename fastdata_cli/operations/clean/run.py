@@ -13,6 +13,7 @@ from fastdata_cli.operations.clean.candidate import Candidate, Judged
 from fastdata_cli.operations.clean.quarantine import Quarantine
 from fastdata_cli.operations.clean.report import CleanReport, Observer
 from fastdata_cli.operations.clean.ruling import Ruling
+from fastdata_cli.operations.clean.selection import given
 from fastdata_cli.operations.clean.subject import Subject, Task
 from fastdata_cli.operations.clean.tally import Tally
 from fastdata_cli.operations.events import Listener, Silent
@@ -134,8 +135,4 @@ class _Run:
 
 def thresholds(judge: Judge) -> dict[str, Score]:
     """Return what was asked for, by the names of the flags."""
-    return {
-        name.replace("_", "-"): value
-        for name, value in judge.options.to_mapping().items()
-        if value not in (None, False)
-    }
+    return {name.replace("_", "-"): value for name, value in given(judge.options).items()}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from fastdata_cli.contract import Reader, Receipt
 from fastdata_cli.engines.local import ordered_map
@@ -19,7 +20,7 @@ from fastdata_cli.quality.checks import CHECKS
 from fastdata_cli.quality.fingerprints import Fingerprint
 from fastdata_cli.quality.judge import Examined, Judge
 from fastdata_cli.quality.options import CleanOptions
-from fastdata_cli.quality.verdict import Reason
+from fastdata_cli.quality.verdict import Reason, Score
 from fastdata_cli.sample import Reject, Sample
 from fastdata_cli.storage.staging import staging_root
 
@@ -109,6 +110,20 @@ class Selection:
         )
         results = ordered_map(examine, samples, workers=jobs, ahead=2 * jobs + 2)
         return [fingerprint for prints in results for fingerprint in prints]
+
+
+def given(options: CleanOptions) -> dict[str, Score]:
+    """Return what was asked for, by option."""
+    return {name: v for name, v in options.to_mapping().items() if v not in (None, False)}
+
+
+def what_decides(options: CleanOptions) -> dict[str, Any]:
+    """Return all that the verdicts depend on besides the source, JSON-able."""
+    state = None
+    if options.against is not None and os.path.exists(options.against):
+        found = os.stat(options.against)
+        state = [found.st_size, found.st_mtime_ns]
+    return {**options.to_mapping(), "state_of_against": state}
 
 
 def left_out(key: str, index: int, reasons: Sequence[Reason]) -> Reject:

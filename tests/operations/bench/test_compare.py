@@ -199,6 +199,7 @@ def test_a_report_is_compared_as_its_record(here: Environment) -> None:
         "cache": SOME_CACHE,
     }
     report = BenchReport(
+        started="2026-11-29T20:15:00+00:00",
         environment=here,
         options={"batch_size": 64},
         datasets=(),

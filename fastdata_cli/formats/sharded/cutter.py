@@ -1,16 +1,54 @@
-"""Owns cutting a stream of samples into shards, each a tar that is not ended yet."""
+"""Owns cutting a stream of samples into shards, each a file that is not ended yet."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Receipt
-from fastdata_cli.formats.webdataset.tar import MemberStream, total_bytes
 from fastdata_cli.storage import durable
+
+_FLUSH_BYTES = 8 << 20
+
+
+def total_bytes(pieces: Iterable[Any]) -> int:
+    """Return the bytes of some bytes-like pieces."""
+    return sum(memoryview(piece).nbytes for piece in pieces)
+
+
+class PieceStream:
+    """Appends to an open file, from a position on, in large writes; ``flush`` writes the rest.
+
+    Args:
+        descriptor: of a file opened for writing.
+        position: where the next piece goes; whatever lies there is dropped.
+    """
+
+    def __init__(self, descriptor: int, position: int) -> None:
+        self.position = position
+        self._descriptor = descriptor
+        self._pending: list[Any] = []
+        self._pending_bytes = 0
+        os.ftruncate(descriptor, position)
+        os.lseek(descriptor, position, os.SEEK_SET)
+
+    def append(self, pieces: Sequence[Any]) -> None:
+        """Append bytes-like pieces; the caller keeps them as they are until the next flush."""
+        size = total_bytes(pieces)
+        self._pending += pieces
+        self._pending_bytes += size
+        self.position += size
+        if self._pending_bytes >= _FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        durable.write_all(self._descriptor, memoryview(b"".join(self._pending)))
+        self._pending.clear()
+        self._pending_bytes = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +57,7 @@ class ShardLimits:
 
     samples: int | None
     bytes: int | None
-    """Of headers, images, labels and JSON; the index of the shard is not counted."""
+    """Of samples, with all that stands beside their images; the shard's index is not counted."""
 
     def exceeded_by(self, samples: int, size: int) -> bool:
         """Tell whether a shard with so many samples and bytes would be too large."""
@@ -35,6 +73,8 @@ class ShardEnd:
     shard: int = 0
     samples: int = 0
     bytes: int = 0
+    last: int = 0
+    """Where its last sample begins."""
 
 
 class ShardCutter:
@@ -56,10 +96,10 @@ class ShardCutter:
         self._end = start
         self._ends: list[ShardEnd] = []
         self._descriptor: int | None = None
-        self._stream: MemberStream | None = None
+        self._stream: PieceStream | None = None
 
     def append(self, pieces: Sequence[Any]) -> int:
-        """Append the members of one sample; return where they begin in their shard."""
+        """Append one sample; return where it begins in its shard."""
         end = self._end
         full = self._limits.exceeded_by(end.samples + 1, end.bytes + total_bytes(pieces))
         if full and end.samples:
@@ -67,7 +107,7 @@ class ShardCutter:
         stream = self._stream or self._open()
         begin = stream.position
         stream.append(pieces)
-        self._end = replace(self._end, samples=self._end.samples + 1, bytes=stream.position)
+        self._end = ShardEnd(self._end.shard, self._end.samples + 1, stream.position, begin)
         return begin
 
     def finish(self) -> list[ShardEnd]:
@@ -82,12 +122,12 @@ class ShardCutter:
             os.close(self._descriptor)
         self._descriptor = self._stream = None
 
-    def _open(self) -> MemberStream:
+    def _open(self) -> PieceStream:
         path = self._folder / self._name(self._end.shard)
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         if self._end.bytes == 0:
             durable.sync_directory(self._folder)
-        self._stream = MemberStream(self._descriptor, self._end.bytes)
+        self._stream = PieceStream(self._descriptor, self._end.bytes)
         return self._stream
 
     def _sync(self) -> None:
@@ -104,10 +144,16 @@ class ShardCutter:
         self._end = ShardEnd(self._end.shard + 1)
 
 
+def shard_facts(ends: Sequence[ShardEnd]) -> dict[str, Any]:
+    """Return what a receipt keeps of the shards that its part made grow."""
+    return {"shards": [list(astuple(end)) for end in ends]}
+
+
 def shard_ends(receipts: Sequence[Receipt]) -> list[ShardEnd]:
     """Return how far each shard was filled after all of these parts, by number."""
     ends = {}
     for receipt in receipts:
-        for shard, samples, size in receipt.facts["shards"]:
-            ends[shard] = ShardEnd(shard, samples, size)
+        for columns in receipt.facts["shards"]:
+            end = ShardEnd(*columns)
+            ends[end.shard] = end
     return [ends[shard] for shard in sorted(ends)]

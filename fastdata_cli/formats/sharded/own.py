@@ -1,0 +1,145 @@
+"""Owns what a reader needs of shards: schema, places and sample table; here of those of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Finding
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+from fastdata_cli.formats.sharded.find import ShardSet
+from fastdata_cli.formats.sharded.index import OwnShard
+from fastdata_cli.formats.sharded.kind import ShardKind
+from fastdata_cli.manifest import Manifest
+from fastdata_cli.sample import Payload, Reject, Schema
+from fastdata_cli.storage.mapping import FileMaps
+from fastdata_cli.storage.table import SampleTable
+
+
+class Source(Protocol):
+    """Some shards as one dataset."""
+
+    shards: ShardSet
+    counts: Sequence[int]
+    """Samples of each shard."""
+    schema: Schema
+    manifest: Manifest | None
+    rejects: tuple[Reject, ...]
+    notes: Mapping[str, int]
+
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where each image begins in its shard, and its bytes: int64[N] each."""
+        ...
+
+    def table(self, maps: FileMaps) -> SampleTable:
+        """Return the sample table."""
+        ...
+
+    def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
+        """Yield what is wrong beside the images, for samples of the span."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what a person may want to know of these shards."""
+        ...
+
+
+class OwnSource:
+    """Shards that fastdata wrote."""
+
+    rejects: tuple[Reject, ...] = ()
+
+    def __init__(self, shards: ShardSet, manifest: Manifest, kind: ShardKind) -> None:
+        self.shards = shards
+        self.manifest: Manifest | None = manifest
+        self.schema = manifest.schema
+        self._kind = kind
+        missing = 0
+        if shards.index is not None:
+            self.counts: Sequence[int] = [entry.samples for entry in shards.index.shards]
+        else:
+            self.counts = [shard.samples for shard in self._opened()]
+            missing = _missing(list(self._opened()))
+        self.notes: Mapping[str, int] = {"missing-shard": missing} if missing else {}
+
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the places that the indexes of the shards hold."""
+        pairs = [shard.places() for shard in self._opened()]
+        empty = np.empty(0, np.int64)
+        begins = np.concatenate([empty, *(begins for begins, _ in pairs)])
+        return begins, np.concatenate([empty, *(lengths for _, lengths in pairs)])
+
+    def table(self, maps: FileMaps) -> SampleTable:
+        """Return the joined tables of the shards."""
+        return SampleTable.concatenate([shard.table() for shard in self._opened()])
+
+    def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
+        """Check what stands beside the images of every shard whose first sample is in the span."""
+        first = 0
+        for shard, count in zip(self._opened(), self.counts, strict=True):
+            if first in span or (count == 0 and first == 0):
+                yield from self._kind.check(shard, first)
+            first += count
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the flavour that we write."""
+        remarks = list(self.shards.remarks)
+        if self.notes and not remarks:
+            remarks = [f"{self.notes['missing-shard']} shards of the set are missing"]
+        layout = dict(self._kind.layout)
+        return {**layout, "notes": remarks} if remarks else layout
+
+    def _opened(self) -> Iterator[OwnShard]:
+        entries = self.shards.index.shards if self.shards.index is not None else ()
+        for number, path in enumerate(self.shards.paths):
+            shard = self._kind.open_own(path)
+            if shard is None or (entries and shard.digest != entries[number].footer):
+                raise DamagedDatasetError(
+                    f"{path}: not the shard that its index names",
+                    hint="it was changed or exchanged after the set was written",
+                    path=str(path),
+                )
+            yield shard
+
+
+def open_own_source(shards: ShardSet, kind: ShardKind) -> OwnSource | None:
+    """Open shards by their footers if all of them are ours; None if not.
+
+    Raises:
+        DamagedDatasetError: an index is broken.
+        UnsupportedError: the shards hold different things.
+    """
+    if shards.index is not None:
+        return OwnSource(shards, shards.index.manifest, kind)
+    own = [kind.open_own(path) for path in shards.paths]
+    if own and all(own):
+        return OwnSource(shards, _merged([shard for shard in own if shard is not None]), kind)
+    return None
+
+
+def _missing(shards: Sequence[OwnShard]) -> int:
+    """Return how many shards of the set that these were written in are not among them."""
+    if len(shards) < 2:  # one shard, asked for by name
+        return 0
+    return max(0, max(shard.set_size for shard in shards) - len(shards))
+
+
+def _merged(shards: Sequence[OwnShard]) -> Manifest:
+    """Return one manifest for shards without an index of their set."""
+    first = shards[0].manifest
+    common = replace(first.schema, num_samples=None, max_image_bytes=None)
+    for shard in shards:
+        schema = shard.manifest.schema
+        if replace(schema, num_samples=None, max_image_bytes=None) != common:
+            raise UnsupportedError(
+                f"{shard.path} and {shards[0].path} hold different kinds of samples",
+                hint="open them one by one",
+            )
+    largest = None
+    if common.payload is Payload.ENCODED:
+        largest = max(shard.manifest.schema.max_image_bytes or 0 for shard in shards)
+    return first.finished(sum(shard.samples for shard in shards), largest)
