@@ -29,8 +29,9 @@ timed: $(STAMP)
 	$(BIN)/pytest -m timed
 
 # Prints its tables; the record is what benchmarks.document makes docs/performance.md from.
+# BENCH="--samples 5000 --seconds 2" measures longer.
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks.run --work $(WORK) --save $(WORK)/record.json
+	$(BIN)/python -m benchmarks.run --work $(WORK) --save $(WORK)/record.json $(BENCH)
 
 install: $(STAMP)
 

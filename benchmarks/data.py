@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +47,8 @@ class Data:
         folder = Path(self.work) / f"first-{self.decoded}"
         if self.decoded >= len(files_below(self.photos)):
             return self
-        _link_part(Path(self.photos), folder / "photos", self.decoded)
+        with self.making():
+            _link_part(Path(self.photos), folder / "photos", self.decoded)
         return replace(self, photos=str(folder / "photos"), work=str(folder))
 
     @property
@@ -69,13 +72,21 @@ class Data:
         """Return a path for what a run writes, in a folder of its own."""
         return Path(self.work) / "scratch" / name / name
 
+    @contextlib.contextmanager
+    def making(self) -> Iterator[None]:
+        """Let one process at a time make something in this folder; the others then find it."""
+        Path(self.work).mkdir(parents=True, exist_ok=True)
+        with open(Path(self.work) / ".lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def _converted(self, name: str, source: str, *flags: str) -> Path:
         # Two sources of one format must not share a name: a dataset is recognised by it later.
-        words = [Path(source).name, *(flag.removeprefix("--") for flag in flags)]
+        words = [Path(source).stem, *(flag.removeprefix("--") for flag in flags)]
         path = Path(self.work) / f"{'-'.join(words)}{_SUFFIXES.get(name, '')}"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            run_convert([source, str(path), "--to", name, *flags])
+        with self.making():
+            if not path.exists():
+                run_convert([source, str(path), "--to", name, *flags])
         return path
 
 

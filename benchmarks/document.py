@@ -37,7 +37,7 @@ How fast datasets are read and written, against what the machine allows and agai
   bounds are a 95 % bootstrap. Where they lie far apart the machine was not quiet: trust ratios more
   than rates, and ratios only as far as their bounds.
 - A reference is a loop without any container: what somebody would write who knows the machine.
-  What each does is said below its table.
+  What each does is said below its table. Plain threads are as many as there are cores.
 - All data is in the page cache. That is measured before and after the rounds; where it does not
   hold, the table says so.
 - Samples are in random order, another one each epoch, in batches of 64, unless said otherwise.
@@ -92,11 +92,16 @@ def _machine(record: Record) -> Iterator[str]:
         "images": photos["words"],
         "mean file": f"{photos['mean_bytes'] / 1e3:.0f} kB, "
         f"large ones {photos['large_mean_bytes'] / 1e6:.1f} MB",
-        "decoded": f"{record.options['decoded']:,} of them where each is decoded",
+        "options": f"`{_options(record)}`",
     }
     yield "| | |"
     yield "|---|---|"
     yield from (f"| {name} | {value} |" for name, value in facts.items())
+
+
+def _options(record: Record) -> str:
+    names = ("samples", "decoded", "many", "rounds", "seconds")
+    return " ".join(f"--{name} {record.options[name]}" for name in names)
 
 
 def _peers(record: Record) -> str:
@@ -105,16 +110,19 @@ def _peers(record: Record) -> str:
 
 
 def _losses(record: Record, tables: Sequence[TableFacts]) -> Iterator[str]:
-    """Yield a line for each target that is not met, and for each peer that is ahead of us."""
-    lines = [
-        line
-        for table in tables
-        for line in (
-            *(_loss(table, each) for each in judge(record, table) if each.verdict != Verdict.MET),
-            *_ahead(record, table),
-        )
-    ]
+    """Yield a line for each row that is behind, and for each peer that is ahead of one."""
+    lines = []
+    for table in tables:
+        lines += [_loss(table, each) for each in judge(record, table) if _behind(each)]
+        lines += _ahead(record, table)
     yield from lines or ["Every target is met, and no library measured here is ahead."]
+
+
+def _behind(judged: Judgement) -> bool:
+    """Tell whether a target is missed; without one, whether the reference is faster."""
+    if judged.verdict is Verdict.NO_TARGET:
+        return judged.comparison is not None and judged.comparison.high < 1
+    return judged.verdict is not Verdict.MET
 
 
 def _loss(table: TableFacts, judged: Judgement) -> str:
@@ -122,7 +130,8 @@ def _loss(table: TableFacts, judged: Judgement) -> str:
     if judged.verdict is Verdict.NOT_MEASURED:
         found = "not measured"
     elif both:
-        found = f"{spread(both.ratio, both.low, both.high)} of {judged.target:g}"
+        wanted = "its reference" if judged.target is None else f"{judged.target:g}"
+        found = f"{spread(both.ratio, both.low, both.high)} of {wanted}"
     else:
         pairs = [(figure(judged.ours, limit), limit) for limit in row.limits if judged.ours]
         found = ", ".join(f"{value:.3g} of {of.most:g} {of.unit}" for value, of in pairs if value)

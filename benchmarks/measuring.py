@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class Settings:
     rounds: int
     seconds: float
     save: Path | None
+    fresh: bool
     peers: bool
 
 
@@ -55,7 +57,9 @@ def run_tables(tables: Sequence[Table], settings: Settings) -> Record:
     wanted = (side.peer for table in tables for side in table.sides if settings.peers)
     peers = tuple(dict.fromkeys(peer for peer in wanted if peer))
     install_missing(peers)
-    photos = make_photos(settings.work.resolve(), settings.photos, settings.samples)
+    photos = make_photos(
+        settings.work.resolve(), settings.photos, settings.samples, fresh=settings.fresh
+    )
     print(photos.words, flush=True)
     data = Data(
         photos=photos.folder,
@@ -100,13 +104,17 @@ class _TableRun:
         self.table = table
         self.settings = settings
         self.data = data
+        seconds = table.min_repeat_s
+        self.min_repeat_s = settings.seconds if seconds is None else seconds
         self.failures: dict[str, Measurement] = {}
 
     def into(self, record: Record) -> Record:
         """Measure all sides and return the record with them."""
         sides = [side for side in self.table.sides if self.settings.peers or not side.peer]
         with contextlib.ExitStack() as stack:
-            running = [found for side in sides if (found := self._started(side, stack))]
+            with ThreadPoolExecutor(self.data.threads) as pool:
+                started = pool.map(lambda side: self._started(side, stack), sides)
+            running = [process for process in started if process]
             files = {process.name: process.files for process in running}
             touch(dict.fromkeys(path for paths in files.values() for path in paths))
             before = _warmth(files)
@@ -114,7 +122,7 @@ class _TableRun:
                 [process.case() for process in running],
                 repeats=self.table.rounds or self.settings.rounds,
                 warmup=self.table.warmup,
-                min_repeat_s=self.table.min_repeat_s or self.settings.seconds,
+                min_repeat_s=self.min_repeat_s,
                 budget_s=_BUDGET_S,
             )
             after = _warmth(files)

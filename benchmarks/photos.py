@@ -46,12 +46,14 @@ class Photos:
     """What they are and are not, for the table."""
 
 
-def make_photos(work: Path, given: Path | None, count: int) -> Photos:
+def make_photos(work: Path, given: Path | None, count: int, *, fresh: bool = False) -> Photos:
     """Return ``count`` JPEG files in a tree of classes, and a few large ones.
 
     Args:
         work: where they are put; what is there already is used again.
         given: a folder of JPEG files; None takes the painted images of ``sample_data``.
+        count: how many files; those there are repeat.
+        fresh: nothing is used again, neither images nor the containers beside them.
 
     Raises:
         SourceNotFoundError: there is no such folder.
@@ -65,6 +67,8 @@ def make_photos(work: Path, given: Path | None, count: int) -> Photos:
         raise NothingUsableError(f"{origin}: no JPEG files here", hint="PHOTOS=DIR make bench")
     stamps = [(str(path), path.stat().st_size) for path in files]
     here = work / name_for([count, *stamps])
+    if fresh:
+        shutil.rmtree(here, ignore_errors=True)
     if given is None:
         files = _once(here / "enlarged", lambda to: _enlarge(files, to, _ENLARGED, noise=0.0))
     distinct = files[:count]

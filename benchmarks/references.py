@@ -21,8 +21,14 @@ from fastdata_cli.imaging.resize import crop_box, opencv
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.timing.measure import Work
 
+# As in OpenCV, which is imported when a side is made ready.
+_LINEAR, _AREA = 1, 3
 
-def _decode(data: Data) -> Ready:
+# Images that are compressed for a codec: far more than a processor caches, and soon done.
+_COMPRESSED = 2000
+
+
+def _decode(data: Data, *, cut: bool, interpolation: int) -> Ready:
     cv2 = opencv()
     files = files_below(data.photos)
     paths = [str(path) for path in files]
@@ -32,7 +38,10 @@ def _decode(data: Data) -> Ready:
             with open(paths[index], "rb") as file:
                 content = np.frombuffer(file.read(), np.uint8)
             pixels = cv2.imdecode(content, cv2.IMREAD_COLOR)
-            cv2.resize(pixels, (SIDE, SIDE), dst=out[place], interpolation=cv2.INTER_LINEAR)
+            if cut:
+                top, left, height, width = crop_box(pixels.shape[:2], (SIDE, SIDE))
+                pixels = pixels[top : top + height, left : left + width]
+            cv2.resize(pixels, (SIDE, SIDE), dst=out[place], interpolation=interpolation)
 
     return Ready(run=threaded(len(paths), data.threads, fill), files=files)
 
@@ -40,34 +49,17 @@ def _decode(data: Data) -> Ready:
 DECODE = Side(
     name="decode",
     what="plain threads: read the file, cv2.imdecode, cv2.resize (linear) into the batch",
-    ready=lambda data: _decode(data.few),
+    ready=lambda data: _decode(data.few, cut=False, interpolation=_LINEAR),
 )
 DECODE_LARGE = Side(
-    name="decode-large", what=DECODE.what, ready=lambda data: _decode(data.of_large)
+    name="decode-large",
+    what=DECODE.what,
+    ready=lambda data: _decode(data.of_large, cut=False, interpolation=_LINEAR),
 )
-
-
-def _decode_area(data: Data) -> Ready:
-    cv2 = opencv()
-    files = files_below(data.photos)
-    paths = [str(path) for path in files]
-
-    def fill(batch: Positions, out: NDArray[np.uint8]) -> None:
-        for place, index in enumerate(batch):
-            with open(paths[index], "rb") as file:
-                content = np.frombuffer(file.read(), np.uint8)
-            pixels = cv2.imdecode(content, cv2.IMREAD_COLOR)
-            top, left, height, width = crop_box(pixels.shape[:2], (SIDE, SIDE))
-            part = pixels[top : top + height, left : left + width]
-            cv2.resize(part, (SIDE, SIDE), dst=out[place], interpolation=cv2.INTER_AREA)
-
-    return Ready(run=threaded(len(paths), data.threads, fill), files=files)
-
-
 DECODE_AREA = Side(
     name="decode-area",
     what="plain threads: read the file, cv2.imdecode, cv2.resize (area) of the middle; no writing",
-    ready=lambda data: _decode_area(data.few),
+    ready=lambda data: _decode(data.few, cut=True, interpolation=_AREA),
 )
 
 
@@ -108,7 +100,7 @@ RAM = Side(name="ram", what='one thread: np.take(array, out=, mode="clip") from 
 def _codec(make: Callable[[], Any], data: Data) -> Ready:
     codec = make()
     file = data.pixels("raw") / "data.raw"
-    pixels = np.memmap(file, np.uint8, "r").reshape(-1, SIDE, SIDE, 3)
+    pixels = np.memmap(file, np.uint8, "r").reshape(-1, SIDE, SIDE, 3)[:_COMPRESSED]
     stored = [np.frombuffer(codec.encode(image), np.uint8) for image in pixels]
 
     def fill(batch: Positions, out: NDArray[np.uint8]) -> None:

@@ -33,7 +33,7 @@ class RowFacts:
     what: str
     why: str
     reference: str | None
-    target: float
+    target: float | None
     aim: float | None
     stand_in: str | None
     stand_in_target: float | None
@@ -70,6 +70,7 @@ class Verdict(StrEnum):
     MET = "met"
     NOT_MET = "not met"
     NOT_MEASURED = "not measured"
+    NO_TARGET = "no target"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Judgement:
     against: Measurement | None
     comparison: Comparison | None
     """Of a row with a reference."""
-    target: float
+    target: float | None
     verdict: Verdict
 
 
@@ -126,15 +127,10 @@ def judge(record: Record, table: TableFacts) -> Iterator[Judgement]:
     for row in table.rows:
         name, target = row.reference, row.target
         if row.stand_in and not _delivered(record, name):
-            name, target = row.stand_in, row.stand_in_target or 0.0
+            name, target = row.stand_in, row.stand_in_target
         ours, against = record.case(row.case), record.case(name or "")
         both = compared(ours, against)
-        if row.limits:
-            verdict = _within(ours, row.limits)
-        elif both is None:
-            verdict = Verdict.NOT_MEASURED
-        else:
-            verdict = Verdict.MET if both.ratio >= target else Verdict.NOT_MET
+        verdict = _within(ours, row.limits) if row.limits else _reached(both, target)
         yield Judgement(
             row=row,
             ours=ours,
@@ -166,6 +162,14 @@ def fact(case: Measurement | None, name: str) -> float | None:
     """Return the median of a fact over the repeats of a case; None where there is none."""
     found = [each.facts[name] for each in case.repeats if name in each.facts] if case else []
     return summarise(found).median if found else None
+
+
+def _reached(found: Comparison | None, target: float | None) -> Verdict:
+    if found is None:
+        return Verdict.NOT_MEASURED
+    if target is None:
+        return Verdict.NO_TARGET
+    return Verdict.MET if found.ratio >= target else Verdict.NOT_MET
 
 
 def _within(case: Measurement | None, limits: tuple[Limit, ...]) -> Verdict:

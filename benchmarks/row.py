@@ -61,8 +61,8 @@ class Row:
     ready: MakeReady
     reference: Side | None = None
     """Has a peer's name where the best of the field is the reference."""
-    target: float = 0.0
-    """Our rate as a multiple of the reference's, at least."""
+    target: float | None = None
+    """Our rate as a multiple of the reference's, at least; None where none was set."""
     aim: float | None = None
     """What would be better still."""
     stand_in: tuple[Side, float] | None = None

@@ -36,6 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 rounds=asked.rounds,
                 seconds=asked.seconds,
                 save=asked.save,
+                fresh=asked.fresh,
                 peers=not asked.no_peers,
             ),
         )
@@ -54,13 +55,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", metavar="ROW", help="tables or rows (pixels, pixels/raw); default all")
     add("--list", action="store_true", help="list the rows, and measure nothing")
     add("--rounds", type=int, default=5, help="measured rounds (default 5)")
-    add("--samples", type=int, default=5000, help="samples of a set (default 5000)")
-    add("--decoded", type=int, default=1500, help="of them, where each is decoded (default 1500)")
+    add("--samples", type=int, default=3000, help="samples of a set (default 3000)")
+    add("--decoded", type=int, default=1000, help="of them, where each is decoded (default 1000)")
     add("--many", type=int, default=1_000_000, help="samples of sets that are large by number")
-    add("--seconds", type=float, default=1.0, help="least seconds of a repeat (default 1)")
+    add("--seconds", type=float, default=0.6, help="least seconds of a repeat (default 0.6)")
     add("--photos", type=Path, default=os.environ.get("PHOTOS"), help="a folder of JPEG files")
     add("--work", type=Path, default=_ROOT / "build" / "bench", help="where data is made and kept")
     add("--save", type=Path, help="write the record there, after each result")
+    add("--fresh", action="store_true", help="make images and containers anew")
     add("--no-peers", action="store_true", help="without other libraries")
     return parser
 

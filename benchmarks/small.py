@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +26,20 @@ def small_tree(data: Data, count: int) -> Path:
 
     They are links to a few files: as many files of their own would be 2 GB of half-empty blocks.
     """
-    cv2 = opencv()
     folder = Path(data.work) / f"small-{count}"
-    if folder.exists():
-        return folder
+    with data.making():
+        if not folder.exists():
+            _link(files_below(data.photos)[:_DISTINCT], folder, count)
+    return folder
+
+
+def _link(photos: Sequence[Path], folder: Path, count: int) -> None:
+    cv2 = opencv()
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     originals = partial.with_name("small-originals")
     originals.mkdir(parents=True, exist_ok=True)
-    for at, path in enumerate(files_below(data.photos)[:_DISTINCT]):
+    for at, path in enumerate(photos):
         pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
         cv2.imwrite(str(originals / f"{at:02d}.jpg"), cv2.resize(pixels, (32, 32)))
     files = files_below(originals)
@@ -44,7 +49,6 @@ def small_tree(data: Data, count: int) -> Path:
             place.parent.mkdir(parents=True)
         place.hardlink_to(files[at % len(files)])
     partial.rename(folder)
-    return folder
 
 
 def million(data: Data, name: str, suffix: str, **options: object) -> Path:

@@ -49,7 +49,7 @@ def _ratios(record: Record, table: TableFacts, judged: list[Judgement]) -> Itera
         cells = [
             f"**{each.row.what}**",
             *_compared(table, each.ours, each.reference, each.against),
-            f"{each.target:g}{aim}",
+            "" if each.target is None else f"{each.target:g}{aim}",
             _shown(each.verdict),
         ]
         yield _line(cells)
@@ -123,6 +123,8 @@ def _rate(case: Measurement | None) -> str:
 
 
 def _shown(verdict: Verdict) -> str:
+    if verdict is Verdict.NO_TARGET:
+        return ""
     return str(verdict) if verdict is Verdict.MET else f"**{verdict}**"
 
 

@@ -36,6 +36,7 @@ BUILT_IN = {
     "zarr": "fastdata_cli.formats.zarr",
     "lmdb": "fastdata_cli.formats.lmdb",
     "webdataset": "fastdata_cli.formats.webdataset",
+    "tfrecord": "fastdata_cli.formats.tfrecord",
     "hdf5": "fastdata_cli.formats.hdf5",
     "raw": "fastdata_cli.formats.raw",
     "tree": "fastdata_cli.formats.tree",
@@ -191,11 +192,18 @@ def _odd_kind(path: Path) -> str:
 def require(wanted: Format) -> None:
     """Raise MissingDependencyError, with the command that helps, when a library is absent."""
     for module in wanted.requires:
-        if importlib.util.find_spec(module.partition(".")[0]) is None:
+        if not _is_there(module):
             target = f"'fastdata-cli[{wanted.install_extra}]'" if wanted.install_extra else module
             raise MissingDependencyError(
                 f"format {wanted.name} needs the library {module}", hint=f"pip install {target}"
             )
+
+
+def _is_there(module: str) -> bool:
+    try:  # in full: several distributions may share the first part of a name
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def refresh() -> None:

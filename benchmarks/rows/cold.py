@@ -127,7 +127,6 @@ PIXELS = Table(
             what=f"{name}, FastLoader",
             ready=_loader(place),
             reference=MEMMAP,
-            target=1.0,
         )
         for name, (place, _, _) in PLAIN.items()
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import environment_lines, headline, notes
+from fastdata_cli.cli.bench_words import environment_lines, headline, notes, verdicts
 from fastdata_cli.cli.section import Section
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
@@ -113,7 +113,7 @@ def _csv_cell(value: Any) -> Any:
 def to_markdown(report: BenchReport, changes: ComparisonReport | None = None) -> str:
     """Return the verdict, then every table, as GitHub renders them."""
     lines = [f"**{_escaped(headline(report))}**", ""]
-    for verdict in report.verdicts:
+    for verdict in verdicts(report):
         lines.append(f"- {_escaped(verdict.dataset)}: {_escaped(verdict.sentence)}")
         if verdict.action:
             lines.append(f"  - next: {_escaped(verdict.action)}")

@@ -16,7 +16,9 @@ from fastdata_cli.cli.bench_words import (
 from fastdata_cli.cli.section import Column, Section, make_section, right
 from fastdata_cli.cli.tables import pairs_text, shape_text, size_text
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
+from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, workers_words
+
+_DECIDING = ("chunk", "shard_samples", "shards", "codec", "level", "shuffle")
 
 LATENCIES = ("p50", "p90", "p95", "p99", "p99.9")
 """The percentiles that are shown where there is room."""
@@ -48,7 +50,7 @@ def _datasets(report: BenchReport, named: _Labels) -> Section:
         right("samples"),
         Column(head="stores"),
         Column(head="image"),
-        right("a sample"),
+        right("a sample", 2),
         right("stored"),
         Column(head="layout", rank=1, folds=True),
     )
@@ -73,8 +75,10 @@ def _datasets(report: BenchReport, named: _Labels) -> Section:
 
 
 def _layout(layout: Mapping[str, object], *, random_access: bool) -> str:
-    simple = {name: value for name, value in layout.items() if isinstance(value, int | str)}
-    words = [pairs_text(simple), "" if random_access else "no random access"]
+    """Return what of a layout decides how it is read; ``inspect`` shows the rest."""
+    plain = {name: value for name, value in layout.items() if value != "none" or name == "codec"}
+    chosen = {name: plain[name] for name in _DECIDING if name in plain}
+    words = [pairs_text(chosen), "" if random_access else "no random access"]
     return ", ".join(filter(None, words))
 
 
@@ -193,7 +197,9 @@ def _stages(report: BenchReport, named: _Labels) -> Section:
         )
         for row in report.stages
     )
-    return make_section("stages", "Where the time of a sample goes", columns, rows)
+    handed = any(row.stage == "transfer" for row in report.stages)
+    remark = "one thread, warm" + (" · transfer: to the training process" if handed else "")
+    return make_section("stages", "Where the time of a sample goes", columns, rows, remark=remark)
 
 
 def _ceilings(report: BenchReport, named: _Labels) -> Section:
@@ -207,7 +213,7 @@ def _ceilings(report: BenchReport, named: _Labels) -> Section:
                     yield name, (row.name, number_text(row.samples_per_s), row.how)
             best = best_loader(report, dataset)
             if best is not None:
-                how = f"DataLoader, {best.workers} workers"
+                how = f"DataLoader, {workers_words(best.workers)}"
                 yield name, ("reached", number_text(best.samples_per_s), how)
 
     return make_section("ceilings", "Ceilings: if nothing else took time", columns, rows())

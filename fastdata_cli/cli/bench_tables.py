@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import environment_lines, headline, labels, notes, split_action
+from fastdata_cli.cli.bench_words import environment_lines, headline, notes, split_action, verdicts
 from fastdata_cli.cli.section import Column, Group, Section
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
@@ -24,7 +24,7 @@ from fastdata_cli.operations.bench.report import BenchReport
 
 _LONGEST_NAME = 26
 _HEAD = 8
-_FOLDED = 20
+_FOLDED = 16
 _GAP = 2
 _MARGIN = 1
 
@@ -56,10 +56,9 @@ def _parts(
 
 
 def _verdicts(report: BenchReport, width: int) -> RenderableType:
-    named = labels([each.path for each in report.datasets])
     parts: list[RenderableType] = [Text(headline(report), style="bold green")]
-    for verdict in report.verdicts:
-        name = f"{named.get(verdict.dataset, verdict.dataset)}: " if len(named) > 1 else ""
+    for verdict in verdicts(report):
+        name = f"{verdict.dataset}: " if len(report.datasets) > 1 else ""
         parts.append(_bullet("-", f"{name}{verdict.sentence}"))
         command, remark = split_action(verdict.action)
         for text, style in ((_broken(command, width - 4), "green"), (remark, "dim")):
@@ -103,13 +102,22 @@ def section_table(section: Section, width: int) -> RenderableType:
         for row in rows:
             table.add_row(Text(indent + row[0]), *map(_cell, row[1:]))
     remark = section.remark_on(section.columns[at] for at in shown)
+    words = [at for at, each in enumerate(section.columns) if each.folds and at not in shown]
+    left_out = [head for head in left_out if head not in {section.columns[at].head for at in words}]
     if left_out:
         remark = " · ".join(filter(None, [remark, f"no room for: {', '.join(left_out)}"]))
     title = Text(f"\n{section.title}", style="bold cyan")
     parts: list[RenderableType] = [title]
     if remark:
         parts.append(Text(remark, style="dim"))
-    return Stack(*parts, table)
+    return Stack(*parts, table, *(_words_below(section, at) for at in words))
+
+
+def _words_below(section: Section, at: int) -> RenderableType:
+    """Return a column of words that had no room beside the others: a line for each row."""
+    head = section.columns[at].head
+    rows = [row for group in section.groups for row in group.rows if row[at]]
+    return Stack(*(_bullet(" ", f"{head} of {row[0]}: {row[at]}") for row in rows), Text(""))
 
 
 def _cell(text: str) -> Text:

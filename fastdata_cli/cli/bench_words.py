@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fastdata_cli.cli.tables import size_text
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
+from fastdata_cli.operations.bench.report import (
+    BenchReport,
+    LoaderRow,
+    ReadRow,
+    Verdict,
+    workers_words,
+)
 from fastdata_cli.timing.doubts import WarningKind
 from fastdata_cli.timing.environment import Environment, Storage
 from fastdata_cli.timing.measurement import Measurement
 
+_STARVED = "starved"
 _LIMITS = {
     "consumer": "fast enough for the consumer",
     "decode": "limited by decoding",
@@ -68,11 +77,6 @@ def read_words(row: ReadRow) -> str:
     return f"{row.order}, by {row.by}{threads}"
 
 
-def workers_words(count: int) -> str:
-    """Return ``4 workers``."""
-    return f"{count} worker" if count == 1 else f"{count} workers"
-
-
 def best_loader(report: BenchReport, dataset: str) -> LoaderRow | None:
     """Return the fastest row of the DataLoader over one dataset."""
     rows = [row for row in report.loaders if row.dataset == dataset and row.samples_per_s]
@@ -98,6 +102,23 @@ def headline(report: BenchReport) -> str:
     limits = [each.bottleneck for each in report.verdicts if each.dataset == fastest.dataset]
     limit = f", {limit_words(limits[0])}" if limits else ""
     return f"{lead}, {rate} samples/s {how}{limit}"
+
+
+def verdicts(report: BenchReport) -> tuple[Verdict, ...]:
+    """Return the verdicts, with short names; that the processors were starved is said once."""
+    named = labels([each.path for each in report.datasets])
+    starved = [each for each in report.verdicts if each.bottleneck == _STARVED]
+    found = []
+    for each in report.verdicts:
+        name, action = named.get(each.dataset, printable(each.dataset)), each.action
+        if len(starved) > 1 and each.bottleneck == _STARVED:
+            if each is not starved[0]:
+                continue
+            name = f"{name} and {len(starved) - 1} more"
+            paths = [shlex.quote(one.dataset) for one in starved]
+            action = action.replace(paths[0], " ".join(paths), 1)
+        found.append(replace(each, dataset=name, action=action))
+    return tuple(found)
 
 
 def limit_words(bottleneck: str) -> str:

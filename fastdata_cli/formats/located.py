@@ -7,7 +7,7 @@ what the first cannot say, and everything when ``FASTDATA_GATHER=off``; the two 
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -24,22 +24,23 @@ from fastdata_cli.storage.gather import Gather, arena_for, gather_enabled
 from fastdata_cli.storage.mapping import FileMaps
 
 
-class Locator(Protocol):
+class Locator(ABC):
     """Says where the images of a dataset are stored; threads may share it."""
 
     files: FileMaps
     """The files that its extents refer to."""
 
+    @abstractmethod
     def locate(self, indices: Column) -> Extents:
         """Return where the images at checked ``indices`` are.
 
         Raises:
             BadSampleError: one is missing, or what leads to it is damaged.
         """
-        ...
 
     def close(self) -> None:
-        """Release what it holds; files are unmapped with the last view of them."""
+        """Let go of the files; each is unmapped with the last view of it."""
+        self.files.clear()
 
 
 class Library(Protocol):

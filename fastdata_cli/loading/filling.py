@@ -56,12 +56,12 @@ class Gathering(_Shaped):
     """Stored pixels, as they are: one call of the reader moves a whole batch."""
 
     def fill(self, task: Task) -> None:
-        """Fill a batch."""
-        pending = task.pending
+        """Fill the rows."""
+        pending, rows = task.pending, task.rows
         try:
-            self._source.stored(pending.positions, pending.images)
+            self._source.stored(task.positions, pending.images[rows.start : rows.stop])
         except BadSampleError:
-            for row, image in enumerate(self._source.stored_each(pending.positions)):
+            for row, image in zip(rows, self._source.stored_each(task.positions), strict=True):
                 if isinstance(image, BadSampleError):
                     pending.bad[row] = image
                 else:
@@ -182,16 +182,17 @@ class Holding(_Shaped):
         self._shape = (held.shape[1:], held.dtype)
 
     def fill(self, task: Task) -> None:
-        """Fill a batch."""
-        pending = task.pending
+        """Fill the rows."""
+        pending, rows = task.pending, task.rows
+        out = pending.images[rows.start : rows.stop]
         # With its default mode NumPy buffers ``out``, at half the speed.
-        np.take(self._held, pending.positions, axis=0, out=pending.images, mode="clip")
+        np.take(self._held, task.positions, axis=0, out=out, mode="clip")
         if self._bad:
-            rows = enumerate(pending.positions.tolist())
-            pending.bad.update((row, self._bad[at]) for row, at in rows if at in self._bad)
+            pairs = zip(rows, task.positions.tolist(), strict=True)
+            pending.bad.update((row, self._bad[at]) for row, at in pairs if at in self._bad)
 
 
 def _stored(source: ImageSource, task: Task) -> Sequence[Stored]:
     if task.stored is not None:
         return task.stored
-    return source.stored_each(task.pending.positions[task.rows.start : task.rows.stop])
+    return source.stored_each(task.positions)

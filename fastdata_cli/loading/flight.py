@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -43,6 +44,11 @@ class Pending:
     def __post_init__(self) -> None:
         self.missing = len(self.positions)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it may be handed out."""
+        return self.missing < 0
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -52,6 +58,15 @@ class Task:
     rows: range
     stored: Sequence[Stored] | None = None
     """The encoded image of each row, or why there is none; None: not read yet."""
+
+    @property
+    def positions(self) -> Positions:
+        """Positions of the rows."""
+        return self.pending.positions[self.rows.start : self.rows.stop]
+
+
+# Rows that take longer are decoded or fetched from a device: the cache is not what they wait for.
+_QUICK_S = 50e-6
 
 
 class Filler(Protocol):
@@ -78,6 +93,7 @@ class Flight:
         work: told when a thread may find something to do.
         space: told when a thread that reads ahead may go on.
         stopped: nobody wants any more batches.
+        is_awaited: the consumer is waiting for the first batch, or helping with it.
     """
 
     def __init__(self, filler: Filler, limit: int) -> None:
@@ -85,6 +101,8 @@ class Flight:
         self.work = threading.Condition(self.lock)
         self.space = threading.Condition(self.lock)
         self.stopped = False
+        self.is_awaited = False
+        self._row_s = math.inf
         self._arrived = threading.Condition(self.lock)
         self._filler = filler
         self._limit = limit
@@ -98,9 +116,19 @@ class Flight:
         return self.stopped or self._ended
 
     @property
+    def all_for_first(self) -> bool:
+        """Whether the batch that is due should have all threads to itself."""
+        return self.is_awaited and self._row_s < _QUICK_S and bool(self._batches)
+
+    @property
     def has_room(self) -> bool:
         """Whether another batch may begin."""
         return len(self._batches) < self._limit
+
+    @property
+    def first(self) -> Pending | None:
+        """The batch that is handed out next, if it has begun."""
+        return self._batches[0] if self._batches else None
 
     def begin(self, place: Place, positions: Positions) -> Pending:
         """Add a batch. The lock is held."""
@@ -109,10 +137,11 @@ class Flight:
         self._batches.append(pending)
         return pending
 
-    def done(self, task: Task) -> None:
-        """Take note that a task is done; the last of a batch completes it."""
+    def done(self, task: Task, seconds: float) -> None:
+        """Take note that a task is done, and how long it took; the last completes a batch."""
         pending = task.pending
         with self.lock:
+            self._row_s = min(2 * self._row_s, seconds / len(task.rows))
             pending.missing -= len(task.rows)
             if pending.missing:
                 return
@@ -141,16 +170,19 @@ class Flight:
     def take(self) -> Pending | None:
         """Wait for the next batch; None when there are no more."""
         with self.lock:
-            while not self.stopped:
-                if self._batches and self._batches[0].missing < 0:
-                    self.work.notify()
-                    return self._batches.popleft()
-                if self._ended and not self._batches:
-                    if self._failure is not None:
-                        raise self._failure
-                    return None
-                self._arrived.wait()
-            return None
+            try:
+                while not self.stopped:
+                    if self._batches and self._batches[0].is_ready:
+                        return self._batches.popleft()
+                    if self._ended and not self._batches:
+                        if self._failure is not None:
+                            raise self._failure
+                        return None
+                    self._arrived.wait()
+                return None
+            finally:
+                self.is_awaited = False
+                self.work.notify()
 
     def stop(self) -> None:
         """Let everybody go home."""

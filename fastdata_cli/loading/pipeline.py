@@ -14,7 +14,9 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -34,35 +36,67 @@ class Tasks(Protocol):
         """Wait for a task; None when there are no more."""
         ...
 
+    def take_of_first(self) -> Task | None:
+        """Return the next task if it is of the batch that is due. The lock is held; no waiting."""
+        ...
 
-class WholeBatches:
-    """A batch is a task: what reads it has one call for all of it.
+
+class RowTasks:
+    """Batches are cut into tasks, and begin with nothing read.
+
+    What only moves memory is quickest while few batches are being written: what is written stays
+    in the processor's cache (two batches of 10 MB in turn: 104,000 samples/s, four: 81,000). So
+    while rows are quick and the consumer waits, all threads are at the batch it waits for.
 
     Args:
         plan: places and positions of the batches to come.
         flight: where they are on their way.
+        rows: of a task, at most.
     """
 
-    def __init__(self, plan: Iterator[tuple[Place, Positions]], flight: Flight) -> None:
+    def __init__(self, plan: Iterator[tuple[Place, Positions]], flight: Flight, rows: int) -> None:
         self._plan = plan
         self._flight = flight
+        self._rows = rows
+        self._cut: deque[Task] = deque()
 
     def start(self) -> Sequence[threading.Thread]:
         """Return nothing: there are no threads but those that fill."""
         return ()
 
     def take(self) -> Task | None:
-        """Begin the next batch, when there is room for one."""
+        """Return the next rows; those of a new batch when there is room for one."""
         flight = self._flight
         with flight.lock:
-            while not (flight.is_over or flight.has_room):
-                flight.work.wait()
-            planned = None if flight.is_over else next(self._plan, None)
-            if planned is None:
-                flight.end()
-                return None
-            pending = flight.begin(*planned)
-            return Task(pending, range(len(pending.positions)))
+            while not (self._cut or flight.is_over):
+                if flight.has_room and not flight.all_for_first:
+                    self._begin()
+                else:
+                    flight.work.wait()
+            return self._next() if self._cut else None
+
+    def take_of_first(self) -> Task | None:
+        """Return the next rows, if they are of the batch that is due."""
+        flight = self._flight
+        if flight.first is None and not (self._cut or flight.is_over):
+            self._begin()
+        return self._next() if self._cut and self._cut[0].pending is flight.first else None
+
+    def _next(self) -> Task:
+        task = self._cut.popleft()
+        if self._cut or self._flight.has_room:
+            self._flight.work.notify()
+        return task
+
+    def _begin(self) -> None:
+        planned = next(self._plan, None)
+        if planned is None:
+            self._flight.end()
+            return
+        pending = self._flight.begin(*planned)
+        rows = range(len(pending.positions))
+        for at in range(0, len(rows), self._rows):
+            self._cut.append(Task(pending, rows[at : at + self._rows]))
 
 
 class Pipeline:
@@ -100,8 +134,16 @@ class Pipeline:
         return self._pid == os.getpid()
 
     def take(self) -> Pending | None:
-        """Wait for the next batch; None when there are no more."""
-        return self._flight.take()
+        """Wait for the next batch, and help with it meanwhile; None when there are no more."""
+        flight = self._flight
+        while True:
+            with flight.lock:
+                flight.is_awaited = True
+                is_ready = flight.first is not None and flight.first.is_ready
+                task = None if is_ready else self._tasks.take_of_first()
+                if task is None:
+                    return flight.take()
+            self._do(task)
 
     def stop(self, *, wait: bool) -> None:
         """End the threads, when they are done with what they are at.
@@ -131,12 +173,13 @@ class Pipeline:
                 opencv_threads.release()
 
     def _do(self, task: Task) -> None:
+        begun = time.perf_counter()
         try:
             if not self._flight.stopped:
                 self._filler.fill(task)
-        except BaseException as problem:  # noqa: BLE001 - handed to the consumer
+        except Exception as problem:  # noqa: BLE001 - handed to the consumer
             task.pending.failures[task.rows.start] = problem
-        self._flight.done(task)
+        self._flight.done(task, time.perf_counter() - begun)
 
 
 _running: weakref.WeakSet[Pipeline] = weakref.WeakSet()

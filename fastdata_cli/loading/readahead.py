@@ -107,8 +107,18 @@ class ReadAhead:
                 flight.work.wait()
             return None
 
+    def take_of_first(self) -> Task | None:
+        """Return the next rows, if they are of the batch that is due."""
+        first = self._flight.first
+        is_due = first is None or (first is self._pending and self._goes_on())
+        return self._next() if is_due and self._is_ready() else None
+
+    def _goes_on(self) -> bool:
+        """Whether what was read goes on with the batch that was begun last."""
+        return bool(self._reads) and self._reads[0][0].rows.start > 0
+
     def _is_ready(self) -> bool:
-        return bool(self._reads) and (self._reads[0][0].rows.start > 0 or self._flight.has_room)
+        return self._goes_on() or (bool(self._reads) and self._flight.has_room)
 
     def _next(self) -> Task:
         part = self._reads[0].popleft()

@@ -24,7 +24,7 @@ from fastdata_cli.loading.filling import (
 )
 from fastdata_cli.loading.flight import Filler, Flight, Place
 from fastdata_cli.loading.images import Allocate
-from fastdata_cli.loading.pipeline import Pipeline, WholeBatches
+from fastdata_cli.loading.pipeline import Pipeline, RowTasks
 from fastdata_cli.loading.readahead import ROWS, ReadAhead
 from fastdata_cli.loading.samplers import BatchSampler, Positions, SequentialSampler
 from fastdata_cli.loading.samples import Samples
@@ -34,6 +34,8 @@ Plan = Iterator[tuple[Place, Positions]]
 
 # Stored pixels come as fast as memory allows with this many threads, and a batch each in work.
 _MOST_GATHERING = 8
+# Rows of a task that gathers, at least: a task costs some 20 us, a row of pixels 15.
+_LEAST_ROWS = 8
 # Batches that are ready, or nearly so, beyond those that the threads are at.
 _READY = 2
 
@@ -122,10 +124,11 @@ class Recipe:
 
     def _pipeline(self, plan: Plan, filler: Filler, *, ahead: bool) -> Pipeline:
         flight = Flight(filler, self.prefetch)
+        rows = max(_LEAST_ROWS, -(-self.batch_size // (2 * self.threads + 2)))
         tasks = (
             ReadAhead(plan, flight, self.samples.images, self.threads)
             if ahead
-            else WholeBatches(plan, flight)
+            else RowTasks(plan, flight, rows)
         )
         return Pipeline(flight, tasks, filler, self.threads)
 

@@ -238,7 +238,7 @@ def _check_ends(files: Sequence[MappedFile], extents: Extents) -> None:
     outside = (offset < 0) | (length < 0) | (offset > sizes - length)
     if outside.any():
         row = int(np.argmax(outside))
-        end = int(offset[row] + length[row])
+        end = int(offset[row]) + int(length[row])
         file = files[row % len(files)]
         detail = f"{file.size} bytes, and a sample reaches to byte {end}: it was cut short"
         raise corrupt(file.path, detail)

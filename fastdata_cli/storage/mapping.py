@@ -75,7 +75,7 @@ class FileMaps:
     @classmethod
     def single(cls, file: MappedFile) -> FileMaps:
         """Return the maps of a dataset that is this one file, number 0."""
-        maps = cls(lambda _: file.path)
+        maps = cls(lambda _: file.path)  # mapped anew, should it be asked for after ``clear``
         maps._maps[0] = file
         return maps
 
@@ -96,6 +96,10 @@ class FileMaps:
     def read(self, number: int, begin: int, size: int) -> bytes:
         """Return some bytes of a file."""
         return self.get(number).data[begin : begin + size].tobytes()
+
+    def clear(self) -> None:
+        """Let go of all files."""
+        self._maps.clear()
 
     def _drop_oldest(self) -> None:
         # By age, not by use: a lookup then changes nothing.

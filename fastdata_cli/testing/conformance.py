@@ -15,10 +15,17 @@ import pytest
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Capability, Format, Reader, Writer
-from fastdata_cli.errors import BusyError, DestinationExistsError, StaleStagingError
+from fastdata_cli.errors import (
+    BusyError,
+    DestinationExistsError,
+    StaleStagingError,
+    UnsupportedError,
+)
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample
 from fastdata_cli.storage import durable
+from fastdata_cli.storage.gather import SWITCH, Gather
+from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import checksums
 from fastdata_cli.testing import synthetic
 
@@ -58,9 +65,15 @@ class FormatConformance:
         """A dataset that holds ``samples``."""
         return self.write(tmp_path / "first", samples, payload)
 
-    @pytest.fixture
-    def reader(self, path: Path) -> Reader:
-        """An open reader of it."""
+    @pytest.fixture(params=["gathered", "by the library"])
+    def reader(
+        self, path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> Reader:
+        """An open reader of it; where the format can LOCATE, also one that its library reads."""
+        if request.param != "gathered":
+            if Capability.LOCATE not in self.format.capabilities:
+                pytest.skip(f"format {self.format.name} has one way of reading")
+            monkeypatch.setenv(SWITCH, "off")
         return registry.open_reader(path)
 
     def destination(self, folder: Path) -> Path:
@@ -143,6 +156,22 @@ class FormatConformance:
             reader.read_many(wanted, too_small)
         with pytest.raises(ValueError, match="out "):
             reader.read_many(wanted, out.astype(np.float32))
+
+    def test_locate(self, reader: Reader, samples: list[Sample]) -> None:
+        """With LOCATE, samples are where they are said to be, in their order."""
+        wanted = [40, 3, 3, 0, 17]
+        if Capability.LOCATE not in reader.capabilities:
+            with pytest.raises(UnsupportedError):
+                reader.locate(wanted)
+            return
+        extents = reader.locate(wanted)
+        images = [samples[index].image.reshape(-1).view(np.uint8) for index in wanted]
+        assert extents.sample_sizes(len(wanted)).tolist() == [len(image) for image in images]
+        out = np.zeros(sum(map(len, images)), np.uint8)
+        Gather(FileMaps(extents.path_of)).fill(extents, out)
+        assert np.array_equal(out, np.concatenate(images))
+        with pytest.raises(IndexError):
+            reader.locate([len(samples)])
 
     def test_out_of_range(self, reader: Reader, samples: list[Sample]) -> None:
         """Positions outside raise IndexError; -1 is the last for ``read``."""

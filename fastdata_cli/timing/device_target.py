@@ -135,8 +135,8 @@ class DeviceTargets:
         size = os.fstat(descriptor).st_size
         note = _doubt(
             DeviceDoubt.SCRATCH,
-            f"the files are too small or too few for reads of {block_bytes // 1024} KiB:"
-            f" a scratch file of {megabytes(size)} in {self._folder} was read instead",
+            f"the files are too small or too few: a scratch file of {megabytes(size)} in"
+            f" {self._folder} was read instead",
         )
         direct = takes_direct(descriptor)
         return Target(

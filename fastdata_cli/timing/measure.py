@@ -21,7 +21,7 @@ from fastdata_cli.timing.doubts import MIN_REPEAT_S, TimingWarning, WarningKind,
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.measurement import Failure, Measurement, Repeat, others_of
 from fastdata_cli.timing.neighbours import Load, load_now, share_of_others
-from fastdata_cli.timing.statistics import percentiles
+from fastdata_cli.timing.statistics import MIN_REPEATS, percentiles
 
 _MOST_RUNS = 10_000
 
@@ -124,9 +124,15 @@ class _State:
             warmups=tuple(self.warmups),
             latency_s=percentiles(requests) if len(requests) else {},
             latencies=len(requests),
-            warnings=tuple([*found, self.budget] if self.budget else found),
+            warnings=tuple(self._with_budget(found)),
             failure=self.failure,
         )
+
+    def _with_budget(self, found: Sequence[TimingWarning]) -> list[TimingWarning]:
+        """Add that the time was up; that there are few repeats, it says as well."""
+        if self.budget is None:
+            return list(found)
+        return [*(each for each in found if each.kind != WarningKind.FEW_REPEATS), self.budget]
 
 
 @dataclass(slots=True)
@@ -158,10 +164,10 @@ class _Run:
 
     def note_budget(self, done: int, wanted: int, budget_s: float) -> None:
         """Warn that the time was up before all rounds were done."""
-        text = (
-            f"{done} of {wanted} repeats fit into {budget_s:g} s"
-            f"{'' if done < wanted else ', with less warm-up than asked for'}: allow more time"
-        )
+        lacking = "so the noise is unknown" if done < MIN_REPEATS else "so the noise is less known"
+        if done == wanted:
+            lacking = "with less warm-up than asked for"
+        text = f"{done} of {wanted} repeats fit into {budget_s:.2g} s, {lacking}: allow more time"
         for state in self.states:
             if state.failure is None:
                 state.budget = TimingWarning(kind=WarningKind.BUDGET, value=done, text=text)

@@ -32,19 +32,18 @@ def render_page(report: BenchReport, changes: ComparisonReport | None = None) ->
     if changes is not None:
         made.append(comparison_section(changes))
     tables = {section.name: section for section in made if section.groups}
-    named = words.labels([each.path for each in report.datasets])
     return load_template("page.html").render(
         headline=words.headline(report),
         day=datetime.now(UTC).date().isoformat(),
         seconds=words.number_text(report.seconds),
         verdicts=[
             {
-                "dataset": named.get(each.dataset, printable(each.dataset)),
+                "dataset": each.dataset,
                 "limit": words.limit_words(each.bottleneck),
                 "sentence": printable(each.sentence),
                 "action": words.split_action(each.action),
             }
-            for each in report.verdicts
+            for each in words.verdicts(report)
         ],
         best_line=printable(report.best_line),
         charts=Charts(report),

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fastdata_cli.cli.bench_sections import LATENCIES
-from fastdata_cli.cli.bench_words import best_loader, labels, number_text, read_words, workers_words
+from fastdata_cli.cli.bench_words import best_loader, labels, number_text, read_words
 from fastdata_cli.cli.page import svg
 from fastdata_cli.cli.page.scale import decades, ticks
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import BenchReport, ReadRow, StageRow
+from fastdata_cli.operations.bench.report import BenchReport, ReadRow, StageRow, workers_words
 
 STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
 _ROW = 46

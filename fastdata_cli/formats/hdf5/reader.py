@@ -50,6 +50,7 @@ class _Located(Locator):
         return self._images.locate(indices)
 
     def close(self) -> None:
+        super().close()
         self._file.close()
 
 

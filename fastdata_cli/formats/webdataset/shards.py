@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from fastdata_cli.formats.sharded.compressed import is_compressed
 from fastdata_cli.formats.sharded.kind import ShardKind
 from fastdata_cli.formats.webdataset.check import check_members
 from fastdata_cli.formats.webdataset.index import open_own
-from fastdata_cli.formats.webdataset.walk import BLOCK, COMPRESSED, header_is_sound
+from fastdata_cli.formats.webdataset.walk import BLOCK, header_is_sound
 
 _NAMED_AS_TAR = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
 
@@ -17,7 +18,7 @@ def _is_tar(path: Path) -> bool:
     with open(path, "rb") as file:
         block = file.read(BLOCK)
         named = _NAMED_AS_TAR.search(path.name) is not None
-        if named and block.startswith(tuple(COMPRESSED)):
+        if named and is_compressed(block):
             return True
         if len(block) < BLOCK:
             return False

@@ -8,7 +8,7 @@ from enum import Enum
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from fastdata_cli.errors import UnsupportedError
+from fastdata_cli.formats.sharded.compressed import refuse_compressed
 from fastdata_cli.keys import from_bytes
 
 BLOCK = 512
@@ -22,15 +22,6 @@ _NAME_BYTES = 100
 _CHECKSUM = slice(148, 156)
 _FILES = b"0\x007"
 _WITHOUT_CONTENT = b"123456"
-
-
-COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
-"""First bytes of compressed files, and the program that unpacks them."""
 
 
 class Kind(Enum):
@@ -196,14 +187,7 @@ def map_file(path: Path) -> Bytes:
     """
     with open(path, "rb") as file:
         head = file.read(8)
-        for magic, name in COMPRESSED.items():
-            if head.startswith(magic):
-                program = {"gzip": "gunzip", "zstd": "unzstd"}.get(name, f"un{name}")
-                raise UnsupportedError(
-                    f"{path}: {name}-compressed, not supported",
-                    hint=f"unpack it first: {program} {path.name}",
-                    path=str(path),
-                )
+        refuse_compressed(path, head)
         return mmap(file.fileno(), 0, access=ACCESS_READ) if head else b""
 
 

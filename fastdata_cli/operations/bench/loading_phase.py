@@ -17,7 +17,7 @@ from fastdata_cli.operations.bench.loaders import (
     measure_loaders,
 )
 from fastdata_cli.operations.bench.pairs import in_words, search
-from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow
+from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow, workers_words
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stage_phase import Try
 from fastdata_cli.operations.bench.stream import host_to_device
@@ -65,7 +65,7 @@ def measure(
     found.notes += sentences(
         trouble
         for (name, workers), resources in found.resources.items()
-        for trouble in troubles(f"{name}, {workers} worker(s)", resources)
+        for trouble in troubles(f"{name}, {workers_words(workers)}", resources)
     )
     found.ceilings = tuple(_free_ceilings(able, found.loaders, free))
     found.host_to_device = host_to_device((options.batch_size, *able[0].in_batch[0]), _COPY_S)
@@ -86,10 +86,11 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
     row = loaded.row
     if loaded.resources is not None:
         found.resources[row.dataset, row.workers] = loaded.resources
+    with_workers = workers_words(row.workers)
     if row.each_once is False:
-        found.notes.append(f"{row.dataset}: not every sample came once, {row.workers} workers")
+        found.notes.append(f"{row.dataset}: not every sample came once, {with_workers}")
     if row.same_bytes is False:
-        found.notes.append(f"{row.dataset}: other bytes than a plain read, {row.workers} workers")
+        found.notes.append(f"{row.dataset}: other bytes than a plain read, {with_workers}")
     found.notes += [f"{row.dataset}: {note}" for note in row.cache.notes]
 
 
@@ -124,7 +125,7 @@ def _free_ceilings(
         case = free.get((subject.in_batch, workers))
         rate = case.row().samples_per_s if case else None
         if rate:
-            how = f"one image in memory, the same loader, {workers} worker(s)"
+            how = f"one image in memory, the same loader, {workers_words(workers)}"
             found.append(
                 Ceiling(dataset=subject.name, name="free input", samples_per_s=rate, how=how)
             )

@@ -118,13 +118,13 @@ class ReadCase:
         """Return what was measured."""
         cache = self._cache.facts()
         samples = sum(repeat.samples for repeat in measurement.repeats)
-        seconds = sum(measurement.seconds)
         device = [repeat.facts.get("device_bytes") for repeat in measurement.repeats]
         known = [each for each in device if each is not None]
         device_bytes = sum(known) if known and len(known) == len(device) else None
         used = round(samples * self._subject.stored_sample_bytes)
         from_device = bool(device_bytes) and cache.before != "warm"
-        requests = measurement.latencies
+        # From the median, as the samples are: each table row then fits together.
+        requests = measurement.latencies / samples if samples else 0.0
         return ReadRow(
             dataset=self._subject.name,
             order=self._order,
@@ -133,7 +133,9 @@ class ReadCase:
             measurement=measurement,
             samples_per_s=measurement.samples_per_s,
             megabytes_per_s=measurement.megabytes_per_s,
-            requests_per_s=requests / seconds if seconds else None,
+            requests_per_s=requests * measurement.samples_per_s
+            if measurement.samples_per_s
+            else None,
             latency_ms={name: 1000 * value for name, value in measurement.latency_s.items()},
             cache=cache,
             device_bytes=device_bytes,

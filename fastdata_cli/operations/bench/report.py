@@ -11,6 +11,11 @@ from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
 
 
+def workers_words(count: int) -> str:
+    """Return ``4 workers``."""
+    return f"{count} worker" if count == 1 else f"{count} workers"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetFacts:
     """One dataset under test."""
