@@ -81,7 +81,7 @@ class Data:
             yield
 
     def _converted(self, name: str, source: str, *flags: str) -> Path:
-        # Two sources of one format must not share a name: a dataset is recognised by it later.
+        # The name says how it was made, for what is there is used again.
         words = [Path(source).stem, *(flag.removeprefix("--") for flag in flags)]
         path = Path(self.work) / f"{'-'.join(words)}{_SUFFIXES.get(name, '')}"
         with self.making():

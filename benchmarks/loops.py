@@ -6,7 +6,7 @@ A loop of a reference is what somebody would write who knows the machine and has
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,17 +21,36 @@ from fastdata_cli.timing.measure import Work
 _WINDOW = 4
 IMAGE_BYTES = SIDE * SIDE * 3
 
+PIXELS_A_RUN = 20_000
+"""Stored pixels are soon through: so many samples make a run, in several epochs without a pause
+between them. Then the start and the end of threads weigh as little as in an epoch of a million."""
 
-def epochs_of(count: int, block: int = 1) -> BatchSampler:
-    """Return orders of a set, another one for each iteration, in batches; the same for all sides.
+DECODED_AT_ONCE = 8
+"""Images of a task where each is decoded: the last task of a run leaves the other threads idle."""
+
+
+def epochs_for(count: int) -> int:
+    """Return how many epochs of stored pixels make a run."""
+    return max(1, PIXELS_A_RUN // count)
+
+
+def orders(
+    count: int, *, epochs: int = 1, block: int = 1, batch: int = BATCH
+) -> Iterable[Positions]:
+    """Return random orders of a set, others for each iteration, in batches; the same for all sides.
 
     Args:
         count: samples of the set.
-        block: samples that lie together and are read together; 1 for a random order.
+        epochs: in an iteration.
+        block: samples that lie together and are read together; 1 for an order without blocks.
+        batch: samples of a batch.
     """
-    if block == 1:
-        return BatchSampler(RandomSampler(count), BATCH)
-    return BatchSampler(BlockShuffleSampler(count, block=block, window=_WINDOW), BATCH)
+    sampler = (
+        RandomSampler(count)
+        if block == 1
+        else BlockShuffleSampler(count, block=block, window=_WINDOW)
+    )
+    return BatchSampler(sampler, batch, epochs=epochs)
 
 
 def buffer(batch: int = BATCH) -> NDArray[np.uint8]:
@@ -44,35 +63,37 @@ def threaded(
     threads: int,
     fill: Callable[[Positions, NDArray[np.uint8]], Any],
     *,
+    epochs: int = 1,
     block: int = 1,
+    batch: int = BATCH,
 ) -> Callable[[], Work]:
-    """Return a run over one epoch: threads take batches in turn, and ``fill`` a buffer each.
+    """Return a run in which threads take batches in turn, and ``fill`` a buffer each.
 
     Args:
         count: samples of the set.
         threads: how many.
         fill: puts the samples at these positions into the first places of a batch.
-        block: of the order, as in ``epochs_of``.
+        epochs, block, batch: as in ``orders``.
     """
-    epochs = epochs_of(count, block)
+    batches_of = orders(count, epochs=epochs, block=block, batch=batch)
     pool = ThreadPoolExecutor(threads)
     own = threading.local()
 
     def work(batches: Iterator[Positions], lock: threading.Lock) -> None:
         if not hasattr(own, "buffer"):
-            own.buffer = buffer()
+            own.buffer = buffer(batch)
         while True:
             with lock:
-                batch = next(batches, None)
-            if batch is None:
+                positions = next(batches, None)
+            if positions is None:
                 return
-            fill(batch, own.buffer[: len(batch)])
+            fill(positions, own.buffer[: len(positions)])
 
     def run() -> Work:
-        batches, lock = iter(epochs), threading.Lock()
+        batches, lock = iter(batches_of), threading.Lock()
         for done in [pool.submit(work, batches, lock) for _ in range(threads)]:
             done.result()
-        return Work(samples=count, bytes=count * IMAGE_BYTES)
+        return Work(samples=epochs * count, bytes=epochs * count * IMAGE_BYTES)
 
     return run
 

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data import BATCH, SIDE, Data, files_of
-from benchmarks.loops import drained, first, threaded
+from benchmarks.loops import drained, epochs_for, first, threaded
 from benchmarks.row import MakeReady, Ready
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.sample import Payload
-
-_PIXELS_A_RUN = 20_000
 
 Place = Callable[[Data], Path]
 """Returns the dataset that a side reads, making it if it is not there."""
@@ -34,8 +32,7 @@ def pixels(name: str, *flags: str) -> Place:
 def fast_loader(place: Place, **arguments: Any) -> MakeReady:
     """Return a side that iterates over a FastLoader in random order.
 
-    A run is an epoch; of pixels, which are soon through, several without a pause between them, so
-    that the start of threads weighs as little as in an epoch of a million.
+    A run is an epoch; of stored pixels several, as of their references.
     """
 
     def ready(data: Data) -> Ready:
@@ -44,7 +41,7 @@ def fast_loader(place: Place, **arguments: Any) -> MakeReady:
 
         reader = open_reader(place(data))
         quick = reader.schema.payload is Payload.PIXELS
-        epochs = max(1, _PIXELS_A_RUN // len(reader)) if quick else 1
+        epochs = epochs_for(len(reader)) if quick else 1
         loader = FastLoader(reader, batch_size=BATCH, epochs=epochs, **arguments)
         return Ready(run=drained(lambda: loader, first), files=files_of(reader))
 
@@ -67,9 +64,9 @@ def bare_reads(place: Place, *, block: int = 1) -> MakeReady:
         def fill(batch: Positions, out: NDArray[np.uint8]) -> None:
             reader.read_many(batch, out)
 
-        return Ready(
-            run=threaded(len(reader), data.threads, fill, block=block), files=files_of(reader)
-        )
+        count = len(reader)
+        run = threaded(count, data.threads, fill, epochs=epochs_for(count), block=block)
+        return Ready(run=run, files=files_of(reader))
 
     return ready
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.conversions import writing
 from benchmarks.data import BATCH, SIDE, Data, files_below
-from benchmarks.loops import buffer, drained, epochs_of, first, threaded
+from benchmarks.loops import DECODED_AT_ONCE, buffer, drained, epochs_for, first, orders, threaded
 from benchmarks.row import Ready, Side
 from fastdata_cli.errors import MissingDependencyError
 from fastdata_cli.imaging.resize import crop_box, opencv
@@ -43,7 +43,8 @@ def _decode(data: Data, *, cut: bool, interpolation: int) -> Ready:
                 pixels = pixels[top : top + height, left : left + width]
             cv2.resize(pixels, (SIDE, SIDE), dst=out[place], interpolation=interpolation)
 
-    return Ready(run=threaded(len(paths), data.threads, fill), files=files)
+    run = threaded(len(paths), data.threads, fill, batch=DECODED_AT_ONCE)
+    return Ready(run=run, files=files)
 
 
 DECODE = Side(
@@ -67,7 +68,8 @@ def _memmap(data: Data) -> Ready:
     file = data.pixels("raw") / "data.raw"
     pixels = np.memmap(file, np.uint8, "r").reshape(-1, SIDE, SIDE, 3)
     fill = partial(_take, pixels)
-    return Ready(run=threaded(len(pixels), data.threads, fill), files=[file])
+    epochs = epochs_for(len(pixels))
+    return Ready(run=threaded(len(pixels), data.threads, fill, epochs=epochs), files=[file])
 
 
 def _take(pixels: NDArray[np.uint8], batch: Positions, out: NDArray[np.uint8]) -> None:
@@ -84,12 +86,13 @@ MEMMAP = Side(
 def _ram(data: Data) -> Ready:
     file = data.pixels("raw") / "data.raw"
     pixels = np.fromfile(file, np.uint8).reshape(-1, SIDE, SIDE, 3)
-    epochs, out = epochs_of(len(pixels)), buffer()
+    epochs = epochs_for(len(pixels))
+    batches, out = orders(len(pixels), epochs=epochs), buffer()
 
     def run() -> Work:
-        for batch in epochs:
+        for batch in batches:
             _take(pixels, batch, out[: len(batch)])
-        return Work(samples=len(pixels), bytes=pixels.nbytes)
+        return Work(samples=epochs * len(pixels), bytes=epochs * pixels.nbytes)
 
     return Ready(run=run)
 
@@ -107,7 +110,8 @@ def _codec(make: Callable[[], Any], data: Data) -> Ready:
         for place, index in enumerate(batch):
             codec.decode(stored[index], out=out[place])
 
-    return Ready(run=threaded(len(stored), data.threads, fill))
+    epochs = epochs_for(len(stored))
+    return Ready(run=threaded(len(stored), data.threads, fill, epochs=epochs))
 
 
 def _blosc(cname: str, level: int) -> Any:

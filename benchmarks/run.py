@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.measuring import Settings, run_tables
 from benchmarks.row import Table
 from benchmarks.suite import TABLES, table_named
-from fastdata_cli.errors import FastdataError, UsageError
+from fastdata_cli.errors import EXIT_INTERRUPTED, FastdataError, UsageError
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,6 +46,9 @@ def main(words: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return problem.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: a record has the tables that were done", file=sys.stderr)
+        return EXIT_INTERRUPTED
     return 0
 
 
@@ -59,7 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--decoded", type=int, default=1000, help="of them, where each is decoded (default 1000)")
     add("--many", type=int, default=1_000_000, help="samples of sets that are large by number")
     add("--seconds", type=float, default=0.6, help="least seconds of a repeat (default 0.6)")
-    add("--photos", type=Path, default=os.environ.get("PHOTOS"), help="a folder of JPEG files")
+    add(
+        "--photos",
+        type=Path,
+        default=os.environ.get("PHOTOS") or None,
+        help="a folder of JPEG files",
+    )
     add("--work", type=Path, default=_ROOT / "build" / "bench", help="where data is made and kept")
     add("--save", type=Path, help="write the record there, after each result")
     add("--fresh", action="store_true", help="make images and containers anew")

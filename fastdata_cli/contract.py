@@ -120,6 +120,17 @@ class Reader(Protocol):
         """
         ...
 
+    def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return the images at ``indices`` one by one, with as little copying as can be.
+
+        They may be read-only views of where they are stored, which the system has been asked to
+        fetch: whoever decodes images needs no batch of their bytes.
+
+        Raises:
+            BadSampleError: a stored sample cannot be read.
+        """
+        ...
+
     def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
         """Return where the samples at ``indices`` are stored, in their order.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, overload
 
@@ -20,11 +20,33 @@ class KeyTable(Sequence[str]):
         offsets: int64[N + 1], where each begins in ``blob``; the last is the length of the blob.
     """
 
-    __slots__ = ("blob", "offsets")
+    __slots__ = ("_load", "blob", "offsets")
+    _load: Callable[[], KeyTable]
 
     def __init__(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.blob = blob
         self.offsets = offsets
+
+    @classmethod
+    def deferred(cls, load: Callable[[], KeyTable]) -> KeyTable:
+        """Return the table that ``load`` gives, called when something of it is looked at.
+
+        Training looks at no key, and a million of them take long to read.
+        """
+        table = cls.__new__(cls)
+        table._load = load
+        return table
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not set: threads that come here at once may all load.
+        if name not in ("blob", "offsets"):
+            raise AttributeError(name)
+        loaded = self._load()
+        self.blob, self.offsets = loaded.blob, loaded.offsets
+        return getattr(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyTable, (self.blob, self.offsets)
 
     @classmethod
     def from_keys(cls, keys: Iterable[str]) -> KeyTable:

@@ -38,12 +38,15 @@ BUILT_IN = {
     "webdataset": "fastdata_cli.formats.webdataset",
     "tfrecord": "fastdata_cli.formats.tfrecord",
     "hdf5": "fastdata_cli.formats.hdf5",
+    "parquet": "fastdata_cli.formats.parquet",
     "raw": "fastdata_cli.formats.raw",
+    "npy": "fastdata_cli.formats.npy",
     "tree": "fastdata_cli.formats.tree",
 }
 
-# A tree is any folder: it is asked after all others, plug-ins too.
-_ASKED_LAST = "tree"
+# Asked after all others, plug-ins too: many a format has arrays in it, and a tree is any folder.
+_ASKED_LAST = ("npy", "tree")
+_ANY_FOLDER = _ASKED_LAST[-1]
 
 # What lies beside a dataset and belongs to it begins with its name and this.
 _SIDE = (".fastdata", ".fastdata.json")
@@ -125,10 +128,10 @@ def recognise(path: Path) -> Format:
             it: opening that would wait for ever.
     """
     _refuse_pipe(path)
-    formats = sorted(all_formats(), key=lambda row: row.name == _ASKED_LAST)
+    formats = sorted(all_formats(), key=_turn)
     for candidate in formats:
         if candidate.recognises(path):
-            _refuse_pipes_in(path, folder=candidate.name != _ASKED_LAST)
+            _refuse_pipes_in(path, folder=candidate.name != _ANY_FOLDER)
             return candidate
     if not os.path.lexists(path):
         raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
@@ -142,6 +145,10 @@ def recognise(path: Path) -> Format:
         hint="formats: " + ", ".join(each.name for each in formats),
         path=str(path),
     )
+
+
+def _turn(row: Format) -> int:
+    return _ASKED_LAST.index(row.name) + 1 if row.name in _ASKED_LAST else 0
 
 
 def _refuse_pipe(path: Path) -> None:

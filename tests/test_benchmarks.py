@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import data as data_module
-from benchmarks import document, ours, photos, run, suite
+from benchmarks import document, loops, photos, run, suite
 from benchmarks.data import Data
 from benchmarks.memory import Peak, peak_of
 from benchmarks.peers import environments
@@ -39,7 +39,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Data]:
         patch.setattr(photos, "_LARGE_SIDE", 400)
         patch.setattr(photos, "LARGE_COUNT", 2)
         patch.setattr(data_module, "run_convert", convert_here)
-        patch.setattr(ours, "_PIXELS_A_RUN", 1)
+        patch.setattr(loops, "PIXELS_A_RUN", 1)
         patch.setattr(limits, "peak_of", peak_here)
         # What can be evicted depends on the file system under the tests.
         gone = Residency(total_bytes=1, resident_bytes=0, method="none")
@@ -246,7 +246,7 @@ def test_a_run_gives_a_record_and_a_document(
     record = load_record(saved)
     assert record.finished
     assert {case.name for case in record.cases} == {"bare/memmap", "bare/raw"}
-    assert all(case.repeats[0].samples == 8 for case in record.cases)
+    assert all(case.repeats[0].samples == 20_000 for case in record.cases)
     (table,) = record.facts["tables"]
     assert {each["after"] for each in table["warmth"]} <= {"warm", "unknown"}
     assert str(tmp_path) not in saved.read_text()

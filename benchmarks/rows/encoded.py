@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from benchmarks import references
-from benchmarks.data import Data
 from benchmarks.ours import decoding_loader, decoding_torch_loader, encoded
 from benchmarks.peers import ffcv, grain, lance, litdata, plain
-from benchmarks.row import Ready, Row, Table
+from benchmarks.row import Row, Table
 
 FORMATS = ("tree", "webdataset", "lmdb", "zarr", "raw", "hdf5")
-
-
-def _large(data: Data) -> Ready:
-    return decoding_loader(lambda data: data.of_large.encoded("lmdb"))(data)
 
 
 LOADER = Table(
@@ -73,7 +68,7 @@ LARGE = Table(
         Row(
             name="large/lmdb",
             what="lmdb, FastLoader",
-            ready=_large,
+            ready=decoding_loader(lambda data: data.of_large.encoded("lmdb")),
             reference=references.DECODE_LARGE,
             target=4.0,
         ),

@@ -149,7 +149,7 @@ def _reads(report: BenchReport, named: _Labels) -> Section:
                     number_text(row.requests_per_s),
                     number_text(row.latency_ms.get("p50")),
                     number_text(row.latency_ms.get("p99")),
-                    row.cache.before,
+                    row.cache.before if row.samples_per_s else "",
                     number_text(row.amplification),
                 )
                 name = named.get(row.dataset, row.dataset)

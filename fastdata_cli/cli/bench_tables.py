@@ -117,7 +117,13 @@ def _words_below(section: Section, at: int) -> RenderableType:
     """Return a column of words that had no room beside the others: a line for each row."""
     head = section.columns[at].head
     rows = [row for group in section.groups for row in group.rows if row[at]]
-    return Stack(*(_bullet(" ", f"{head} of {row[0]}: {row[at]}") for row in rows), Text(""))
+    return Stack(
+        *(
+            _bullet(" ", f"{head} of {_short(row[0], section.columns[0])}: {row[at]}")
+            for row in rows
+        ),
+        Text(""),
+    )
 
 
 def _cell(text: str) -> Text:

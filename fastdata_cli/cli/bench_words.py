@@ -29,7 +29,7 @@ _LIMITS = {
     "memory": "limited by memory",
     "resize": "limited by resizing",
     "starved": "starved by other processes",
-    "transfer": "limited by handing over",
+    "transfer": "limited by copying",
     "unknown": "no single limit",
     "workers": "limited by the number of workers",
 }

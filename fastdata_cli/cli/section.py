@@ -87,8 +87,8 @@ def make_section(
         values = {row[at] for row in everything}
         if values <= {""}:
             continue
-        if column.varies and len(values) == 1:
-            remarks.append(f"{column.head}: {values.pop()}")
+        if column.varies and len(values - {""}) == 1:
+            remarks.append(f"{column.head}: {max(values)}")
         else:
             kept.append(at)
     alone = len(groups) == 1

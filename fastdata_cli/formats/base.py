@@ -123,6 +123,10 @@ class IndexedReader(ABC, Generic[H]):
             table.metadata_texts(chosen),
         )
 
+    def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return the images at ``indices`` one by one."""
+        return [sample.image for sample in self.read_many(indices)]
+
     def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
         """Refuse: formats that can say where samples are are ``LocatedReader``s."""
         raise UnsupportedError(f"{self.path}: where its samples are stored is not known")

@@ -123,6 +123,13 @@ class LocatedReader(IndexedReader["_Gathered | _Asked"]):
             table.metadata_texts(at),
         ).sample(0)
 
+    def read_each(self, indices: Sequence[int] | Column) -> Sequence[NDArray[Any]]:
+        """Return the images at ``indices`` one by one; views, where they are stored as they are."""
+        images = self._handle.get().each(self._checked(indices))
+        if self.schema.payload is Payload.ENCODED:
+            return images
+        return [_as_pixels(image, self.schema, 1)[0] for image in images]
+
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one image; no more of it is read than that needs."""
         if Capability.LOCATE not in self.capabilities:
@@ -166,6 +173,18 @@ class _Gathered:
         self.gather.fill(extents, images.data.reshape(-1).view(np.uint8))
         return images
 
+    def each(self, indices: Column) -> Sequence[Bytes]:
+        """Return the bytes of each image; views of the files where no codec is in the way."""
+        extents = self.locator.locate(indices)
+        sizes = extents.sample_sizes(len(indices))
+        if extents.packing is None and extents.sample is None:
+            _check_sizes(sizes, self._schema)
+            return self.gather.views(extents)
+        images = _images_for(sizes, self._schema, None)
+        flat, ends = images.data.reshape(-1).view(np.uint8), np.cumsum(sizes)
+        self.gather.fill(extents, flat)
+        return [flat[end - size : end] for end, size in zip(ends.tolist(), sizes, strict=True)]
+
     def view(self, index: Column) -> Bytes:
         """Return the bytes of one image that is stored as it is."""
         extents = self.locator.locate(index)
@@ -190,6 +209,12 @@ class _Asked:
             flat = images.data.reshape(-1).view(np.uint8)
             np.concatenate(found, out=flat[: int(lengths.sum())])
         return images
+
+    def each(self, indices: Column) -> Sequence[Bytes]:
+        """Return the bytes of each image."""
+        found = self._library.images(indices)
+        _check_sizes(np.array([image.nbytes for image in found], np.int64), self._schema)
+        return found
 
     def close(self) -> None:
         self._library.close()

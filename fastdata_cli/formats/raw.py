@@ -106,19 +106,24 @@ class RawReader(LocatedReader):
         lengths = np.full(len(self), self.schema.pixel_bytes, np.int64)
         if self.schema.payload is Payload.ENCODED:
             lengths = self._column("length")
-        metadata = self.path / "metadata.jsonl"
-        table = SampleTable(
-            KeyTable.from_lines(_bytes_of(self.path / "keys.txt")),
+        has_metadata = (self.path / "metadata.jsonl").exists()
+        return SampleTable(
+            self._texts("keys.txt"),
             self._column("labels"),
             self._column("checksums"),
             lengths,
-            KeyTable.from_lines(_bytes_of(metadata)) if metadata.exists() else None,
+            self._texts("metadata.jsonl") if has_metadata else None,
         )
-        if len(table.keys) != len(self):
-            raise DamagedDatasetError(
-                f"{self.path / 'keys.txt'}: {len(table.keys)} keys for {len(self)} samples"
-            )
-        return table
+
+    def _texts(self, name: str) -> KeyTable:
+        def load() -> KeyTable:
+            path = self.path / name
+            texts = KeyTable.from_lines(_bytes_of(path))
+            if len(texts) != len(self):
+                raise DamagedDatasetError(f"{path}: {len(texts)} keys for {len(self)} samples")
+            return texts
+
+        return KeyTable.deferred(load)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the layout: there is nothing to choose."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -65,10 +64,6 @@ class Task:
         return self.pending.positions[self.rows.start : self.rows.stop]
 
 
-# Rows that take longer are decoded or fetched from a device: the cache is not what they wait for.
-_QUICK_S = 50e-6
-
-
 class Filler(Protocol):
     """Puts images into the rows of batches. Any number of threads use it at once."""
 
@@ -93,7 +88,6 @@ class Flight:
         work: told when a thread may find something to do.
         space: told when a thread that reads ahead may go on.
         stopped: nobody wants any more batches.
-        is_awaited: the consumer is waiting for the first batch, or helping with it.
     """
 
     def __init__(self, filler: Filler, limit: int) -> None:
@@ -101,8 +95,6 @@ class Flight:
         self.work = threading.Condition(self.lock)
         self.space = threading.Condition(self.lock)
         self.stopped = False
-        self.is_awaited = False
-        self._row_s = math.inf
         self._arrived = threading.Condition(self.lock)
         self._filler = filler
         self._limit = limit
@@ -114,11 +106,6 @@ class Flight:
     def is_over(self) -> bool:
         """Whether no more batches are to begin."""
         return self.stopped or self._ended
-
-    @property
-    def all_for_first(self) -> bool:
-        """Whether the batch that is due should have all threads to itself."""
-        return self.is_awaited and self._row_s < _QUICK_S and bool(self._batches)
 
     @property
     def has_room(self) -> bool:
@@ -137,11 +124,10 @@ class Flight:
         self._batches.append(pending)
         return pending
 
-    def done(self, task: Task, seconds: float) -> None:
-        """Take note that a task is done, and how long it took; the last completes a batch."""
+    def done(self, task: Task) -> None:
+        """Take note that a task is done; the last of a batch completes it."""
         pending = task.pending
         with self.lock:
-            self._row_s = min(2 * self._row_s, seconds / len(task.rows))
             pending.missing -= len(task.rows)
             if pending.missing:
                 return
@@ -181,7 +167,6 @@ class Flight:
                     self._arrived.wait()
                 return None
             finally:
-                self.is_awaited = False
                 self.work.notify()
 
     def stop(self) -> None:

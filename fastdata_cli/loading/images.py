@@ -121,19 +121,18 @@ class ImageSource:
             self._verify(indices)
         return batch
 
-    def stored_each(
-        self, indices: Positions, out: Image | None = None
-    ) -> Sequence[Image | BadSampleError]:
+    def stored_each(self, indices: Positions) -> Sequence[Image | BadSampleError]:
         """Return each of the stored images at ``indices``, or why it cannot be read.
 
-        Args:
-            out: as for ``Reader.read_many``; the images may lie in it or not.
+        They may be read-only views of where they are stored.
         """
         try:
-            batch = self.stored(indices, out)
+            images = self.reader.read_each(indices)
+            if self.verify:
+                self._verify(indices)
         except BadSampleError:
             return [self._stored_one(index) for index in indices.tolist()]
-        return [batch.image(at) for at in range(len(batch))]
+        return images
 
     def own(self, image: Image, index: int) -> Image:
         """Return a stored image as it is asked for: H×W×C, or 1-D if not decoded.

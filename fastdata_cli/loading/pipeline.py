@@ -14,7 +14,6 @@ import atexit
 import contextlib
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -44,9 +43,8 @@ class Tasks(Protocol):
 class RowTasks:
     """Batches are cut into tasks, and begin with nothing read.
 
-    What only moves memory is quickest while few batches are being written: what is written stays
-    in the processor's cache (two batches of 10 MB in turn: 104,000 samples/s, four: 81,000). So
-    while rows are quick and the consumer waits, all threads are at the batch it waits for.
+    Several threads are at one batch rather than each at one of its own: the fewer batches are
+    being written at a time, the more of what is written stays in the processor's cache.
 
     Args:
         plan: places and positions of the batches to come.
@@ -69,7 +67,7 @@ class RowTasks:
         flight = self._flight
         with flight.lock:
             while not (self._cut or flight.is_over):
-                if flight.has_room and not flight.all_for_first:
+                if flight.has_room:
                     self._begin()
                 else:
                     flight.work.wait()
@@ -138,7 +136,6 @@ class Pipeline:
         flight = self._flight
         while True:
             with flight.lock:
-                flight.is_awaited = True
                 is_ready = flight.first is not None and flight.first.is_ready
                 task = None if is_ready else self._tasks.take_of_first()
                 if task is None:
@@ -173,13 +170,12 @@ class Pipeline:
                 opencv_threads.release()
 
     def _do(self, task: Task) -> None:
-        begun = time.perf_counter()
         try:
             if not self._flight.stopped:
                 self._filler.fill(task)
         except Exception as problem:  # noqa: BLE001 - handed to the consumer
             task.pending.failures[task.rows.start] = problem
-        self._flight.done(task, time.perf_counter() - begun)
+        self._flight.done(task)
 
 
 _running: weakref.WeakSet[Pipeline] = weakref.WeakSet()

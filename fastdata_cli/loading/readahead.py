@@ -10,15 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastdata_cli.loading.flight import Flight, Pending, Place, Stored, Task
 from fastdata_cli.loading.images import ImageSource
 from fastdata_cli.loading.samplers import Positions
-from fastdata_cli.loading.slots import Slots
 
 ROWS = 4
 """Images of a task, at most: few, so that the threads are done at the same time. A task costs some
@@ -28,7 +25,6 @@ ROWS = 4
 _READ_BYTES = 16 << 20
 _READS = 2
 _MOST_SAMPLES = 1024
-_BYTE = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,6 @@ class ReadAhead:
         self._samples = ROWS * threads
         self._rest: _Part | None = None
         self._failure: Exception | None = None
-        self._arenas = Slots(_READS + 2)
 
     def start(self) -> Sequence[threading.Thread]:
         """Start the thread that reads."""
@@ -179,7 +174,7 @@ class ReadAhead:
         positions = np.concatenate([part.wanted for part in parts])
         order = np.argsort(positions, kind="stable")
         try:
-            stored = self._source.stored_each(positions[order], self._arena(len(positions)))
+            stored = self._source.stored_each(positions[order])
         except Exception as problem:  # noqa: BLE001 - handed to the consumer
             self._failure, self._rest = problem, None
             yield from (part.failed(problem) for part in parts)
@@ -199,10 +194,3 @@ class ReadAhead:
         sizes = [image.size for image in images if isinstance(image, np.ndarray)]
         fitting = _READ_BYTES * len(sizes) // max(1, sum(sizes))
         self._samples = max(self._threads, min(2 * self._samples, fitting, _MOST_SAMPLES))
-
-    def _arena(self, samples: int) -> NDArray[Any] | None:
-        """Return memory that any so many images fit into; None where that would be too much."""
-        largest = self._source.reader.schema.max_image_bytes
-        if not largest or largest * samples > 4 * _READ_BYTES:
-            return None
-        return self._arenas.empty((largest * samples,), _BYTE)

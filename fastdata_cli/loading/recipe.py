@@ -32,10 +32,10 @@ from fastdata_cli.timing.environment import usable_cores
 
 Plan = Iterator[tuple[Place, Positions]]
 
-# Stored pixels come as fast as memory allows with this many threads, and a batch each in work.
+# Stored pixels come as fast as memory allows with this many threads.
 _MOST_GATHERING = 8
 # Rows of a task that gathers, at least: a task costs some 20 us, a row of pixels 15.
-_LEAST_ROWS = 8
+_LEAST_ROWS = 16
 # Batches that are ready, or nearly so, beyond those that the threads are at.
 _READY = 2
 
@@ -124,11 +124,10 @@ class Recipe:
 
     def _pipeline(self, plan: Plan, filler: Filler, *, ahead: bool) -> Pipeline:
         flight = Flight(filler, self.prefetch)
-        rows = max(_LEAST_ROWS, -(-self.batch_size // (2 * self.threads + 2)))
         tasks = (
             ReadAhead(plan, flight, self.samples.images, self.threads)
             if ahead
-            else RowTasks(plan, flight, rows)
+            else RowTasks(plan, flight, _rows(self.batch_size, self.threads))
         )
         return Pipeline(flight, tasks, filler, self.threads)
 
@@ -148,10 +147,14 @@ def recipe_for(
     if threads is None:
         threads = usable_cores() if decodes else min(usable_cores(), _MOST_GATHERING)
     if prefetch is None:
-        # Decoding, all threads share a batch or a few; else each has one of its own.
-        at_work = -(-threads * ROWS // batch_size) if decodes else threads
-        prefetch = at_work + _READY
+        rows = ROWS if decodes else _rows(batch_size, threads)
+        prefetch = _READY + -(-threads * rows // batch_size)
     return Recipe(samples=samples, batch_size=batch_size, threads=threads, prefetch=prefetch)
+
+
+def _rows(batch_size: int, threads: int) -> int:
+    """Return the rows of a task where images are not decoded: a batch is shared by the threads."""
+    return max(_LEAST_ROWS, -(-batch_size // threads))
 
 
 class _InOrder:

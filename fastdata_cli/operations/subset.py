@@ -43,6 +43,10 @@ class Subset:
         """Return some samples."""
         return self.reader.read_many(self.indices[np.asarray(indices, np.int64)], out)
 
+    def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return some images."""
+        return self.reader.read_each(self.indices[np.asarray(indices, np.int64)])
+
     def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
         """Return where some samples are stored."""
         return self.reader.locate(self.indices[np.asarray(indices, np.int64)])

@@ -9,6 +9,7 @@ again.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -69,6 +70,25 @@ class Gather:
         file = self.files.get(int(extents.file[0]))
         _check_ends([file], extents)
         return file.data[int(extents.offset[0]) : int(extents.offset[0] + extents.length[0])]
+
+    def views(self, extents: Extents) -> list[Bytes]:
+        """Return the bytes of rows that are stored as they are, where they lie.
+
+        The system is asked to fetch them, all at once: a disk has them on their way while the
+        first ones are looked at.
+
+        Raises:
+            BadSampleError: as ``fill``.
+        """
+        files = self._mapped(extents.file)
+        _check_ends(files, extents)
+        each = files if len(files) == len(extents) else repeat(files[0])
+        ranges = zip(each, extents.offset.tolist(), extents.length.tolist(), strict=False)
+        found = []
+        for file, begin, length in ranges:
+            file.advise(mmap.MADV_WILLNEED, begin, length)
+            found.append(file.data[begin : begin + length])
+        return found
 
     def _mapped(self, numbers: Column) -> list[MappedFile]:
         """Return the file of each row; only one if it is the same for all."""

@@ -21,7 +21,7 @@ suffix), ``link-loop``, ``dangling-link`` (of something else than an image), ``e
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import UNLABELLED, Reject
 from fastdata_cli.storage.labels import LabelTable
+from fastdata_cli.storage.listing_names import is_image_name
 from fastdata_cli.storage.listing_paths import below_root, read_path_list, start_of
 from fastdata_cli.storage.listing_rows import Rows, digests, first_folders, number_classes, text_of
 from fastdata_cli.storage.listing_walk import TreeWalk
@@ -61,7 +62,11 @@ class Listing:
 
 
 def list_tree(
-    root: Path, *, labels: LabelTable | None = None, classes: Sequence[str] | None = None
+    root: Path,
+    *,
+    labels: LabelTable | None = None,
+    classes: Sequence[str] | None = None,
+    is_wanted: Callable[[bytes], bool] = is_image_name,
 ) -> Listing:
     """List all images below a folder.
 
@@ -69,13 +74,14 @@ def list_tree(
         root: the folder.
         labels: takes the place of the folders' names.
         classes: the numbering of the classes.
+        is_wanted: tells by their names the files that are listed, where not images are.
 
     Raises:
         SourceNotFoundError: there is nothing at ``root``.
         NotADatasetError: it is no folder, or not one that may be listed.
         UsageError: a class with images is not in ``classes``, or the labels fit no file.
     """
-    walk = TreeWalk(root)
+    walk = TreeWalk(root, is_wanted)
     listed = _Listed(walk.rows.files(), walk.rows.codes(), [from_bytes(top) for top in walk.tops])
     return listed.labelled(root, labels, classes, tuple(walk.rejects), walk.notes)
 

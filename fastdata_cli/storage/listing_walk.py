@@ -7,7 +7,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +55,14 @@ class TreeWalk:
         tops: the folders directly below the root; positions are class codes.
         rejects: image links that lead nowhere, and folders that cannot be listed.
         notes: what was ignored, counted by kind.
+
+    Args:
+        root: the folder.
+        is_wanted: tells by their names the files that are listed, by default images.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, is_wanted: Callable[[bytes], bool] = is_image_name) -> None:
+        self._is_wanted = is_wanted
         self.rows = Rows()
         self.tops: list[bytes] = []
         self.rejects: list[Reject] = []
@@ -120,7 +125,7 @@ class TreeWalk:
                     name = entry.name
                     if not entry.is_file(follow_symlinks=False):
                         self._other(folder, entry, files, folders)
-                    elif is_image_name(name) and not is_unwanted(name):
+                    elif self._is_wanted(name) and not is_unwanted(name):
                         files.append(name)
                     else:
                         self.notes[why_ignored(name)] += 1
@@ -156,7 +161,7 @@ class TreeWalk:
         try:
             target = entry.stat()
         except OSError as problem:
-            self._lost(folder.key + name, is_image_name(name), problem)
+            self._lost(folder.key + name, self._is_wanted(name), problem)
             return
         if stat.S_ISDIR(target.st_mode):
             if folder.holds_itself(target):
@@ -165,7 +170,7 @@ class TreeWalk:
                 folders.append(name)
         elif not stat.S_ISREG(target.st_mode):
             self.notes["special-file"] += 1
-        elif is_image_name(name):
+        elif self._is_wanted(name):
             files.append(name)
         else:
             self.notes["other-name"] += 1

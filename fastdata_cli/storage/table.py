@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import xxhash
@@ -70,11 +70,12 @@ class SampleTable:
             metadata,
         )
 
-    def metadata_texts(self, indices: NDArray[np.int64]) -> list[str | None]:
-        """Return the JSON texts of some rows; an empty list when no row has any."""
+    def metadata_texts(self, indices: NDArray[np.int64]) -> Sequence[str | None]:
+        """Return the JSON texts of some rows; an empty sequence when no row has any."""
         if self.metadata is None:
             return []
-        return [self.metadata.text(index) or None for index in indices.tolist()]
+        text = self.metadata.text
+        return TakenTexts(lambda index: text(index) or None, indices)
 
     def digest(self) -> str:
         """Return the xxh3-128 over keys, labels and metadata; images have their own checksums."""
@@ -124,6 +125,41 @@ class SampleTable:
         if len(rows) != 1 or (metadata is not None and len(metadata) not in rows):
             raise DamagedDatasetError(f"{where}: its columns have different lengths {sorted(rows)}")
         return table
+
+
+class TakenTexts(Sequence[str | None]):
+    """The texts of some rows, made when looked at: training reads batches, and none of them.
+
+    Args:
+        text_of: returns the text of a row.
+        indices: the rows.
+    """
+
+    __slots__ = ("_indices", "_text_of")
+
+    def __init__(self, text_of: Callable[[int], str | None], indices: NDArray[np.int64]) -> None:
+        self._text_of = text_of
+        self._indices = indices.copy()  # the caller may use his array again
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> str | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str | None]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str | None] | None:
+        if isinstance(index, slice):
+            return list(TakenTexts(self._text_of, self._indices[index]))
+        return self._text_of(int(self._indices[index]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
 
 def checksums(batch: Batch) -> NDArray[np.uint64]:

@@ -164,11 +164,13 @@ def useless_workers(seen: Observation) -> Words | None:
 
 def much_copying(seen: Observation) -> Words | None:
     """Moving bytes takes longer than making something of them."""
-    names = ("read", "collate", "transfer") if seen.cache == "warm" else ("collate", "transfer")
+    moving = ("read", "collate", "transfer") if seen.cache == "warm" else ("collate", "transfer")
+    names = [name for name in moving if name in seen.stages]
     share = seen.shares(*names)
     if share < STAGE_SHARE or share <= _most_computing(seen):
         return None
-    fact = f"{', '.join(names[:-1])} and {names[-1]} take {_taken(seen, *names)}"
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    fact = f"{listed} take{'s' if len(names) == 1 else ''} {_taken(seen, *names)}"
     return Words(f"Copying is the limit: {fact}", remedies.against_transfer(seen))
 
 

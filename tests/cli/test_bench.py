@@ -18,7 +18,7 @@ from rich.console import Console
 from fastdata_cli.cli import bench_tables
 from fastdata_cli.cli.bench_export import to_csv, to_json, to_markdown
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import headline, labels, notes, number_text
+from fastdata_cli.cli.bench_words import headline, labels, notes, number_text, verdicts
 from fastdata_cli.operations.bench.compare import compare_records
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.record import Record, load_record
@@ -91,6 +91,37 @@ def test_a_broken_command_can_be_pasted() -> None:
     assert joined == REPORTS["one"].verdicts[0].action
 
 
+def test_starved_processors_are_told_once_for_all() -> None:
+    starved = [
+        replace(
+            verdict,
+            bottleneck="starved",
+            sentence=f"The processors are starved: others took {80 + at}% of them meanwhile",
+            action=f"fastdata bench {verdict.dataset} --workers 2  (once the others are done)",
+        )
+        for at, verdict in enumerate(REPORTS["four"].verdicts)
+    ]
+    one = replace(REPORTS["four"], verdicts=(*starved[:1], *REPORTS["four"].verdicts[1:]))
+    assert len(verdicts(one)) == len(starved)
+    told = verdicts(replace(REPORTS["four"], verdicts=tuple(starved)))
+    assert [each.dataset for each in told] == ["pixels.zarr and 3 more"]
+    paths = " ".join(each.dataset for each in starved)
+    assert told[0].action == f"fastdata bench {paths} --workers 2  (once the others are done)"
+    assert shown(replace(REPORTS["four"], verdicts=tuple(starved)), 100).count("starved:") == 1
+
+
+def test_words_without_room_stand_below_their_table() -> None:
+    text = shown(REPORTS["long names"], 80)
+    table = text[text.index("Datasets") : text.index("Device")]
+    assert "layout of " in table
+    assert table.count(": chunk=1000, codec=lz4") + table.count(": shards=12") == 3
+
+
+def test_what_failed_has_no_cache_to_differ_by() -> None:
+    section = next(each for each in sections(REPORTS["failed"]) if each.name == "reads")
+    assert section.remark == "cache: cold"
+
+
 def test_order_of_the_parts() -> None:
     text = shown(REPORTS["four"], 100)
     titles = [section.title for section in sections(REPORTS["four"])]
@@ -101,7 +132,8 @@ def test_order_of_the_parts() -> None:
 
 def test_long_names_keep_what_tells_them_apart() -> None:
     text = shown(REPORTS["long names"], 80)
-    assert len({word for word in text.split() if re.match(r"\d-longl.*….*\.zarr", word)}) == 3
+    named = re.findall(r"\d-longl\S*…\S*\.zarr", text)
+    assert len(set(named)) == 3
 
 
 def test_each_kind_of_doubt_is_one_line() -> None:

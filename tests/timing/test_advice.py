@@ -220,6 +220,10 @@ def test_the_first_rule_decides() -> None:
             "Copying is the limit: read, collate and transfer take 700 of 700 µs per sample (100%)",
         ),
         (
+            {"stages": {"read": 40e-6}, "cache": "warm"},
+            "Copying is the limit: read takes 40 of 40 µs per sample (100%)",
+        ),
+        (
             {"stages": stages(decompress=800, read=200), "codec": "zstd"},
             "Decompression of zstd is the limit: it takes 800 of 1,000 µs per sample (80%)",
         ),

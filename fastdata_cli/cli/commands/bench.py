@@ -154,9 +154,9 @@ def _show(
 
 _bench.__doc__ = """Measure datasets: device, reads, stages, DataLoader; say what to change.
 
-Takes about a minute (--seconds), or ten seconds with --quick. Nothing is written but --save and \
---report. With --compare and --fail-if-slower 5% it guards a build: exit 3 if a case got slower \
-beyond noise.
+Takes about a minute (--seconds); --quick takes ten seconds or a little more, and measures less. \
+Nothing is written but --save and --report. With --compare and --fail-if-slower 5% it guards a \
+build: exit 3 if a case got slower beyond noise.
 
 [bold]fastdata bench out.zarr --workers 8[/bold]
 """

@@ -102,22 +102,30 @@ class Hdf5Reader(LocatedReader):
     def _load_table(self) -> SampleTable:
         columns, count = self._layout.columns, len(self)
         with damage_named(self.path), open_file(self.path) as file:
-            read = read_texts if self.manifest else read_foreign_keys
-            texts = {
-                name: read(file[columns[name]]) for name in ("keys", "metadata") if name in columns
-            }
             numbers = {
                 name: file[columns[name]][:].reshape(-1)
                 for name in ("labels", "checksums", "length")
                 if name in columns
             }
+        keys = KeyTable.deferred(
+            lambda: KeyTable.from_texts(f"{index:08d}" for index in range(count))
+        )
         return SampleTable(
-            texts.get("keys") or KeyTable.from_texts(f"{index:08d}" for index in range(count)),
+            self._texts("keys") if "keys" in columns else keys,
             numbers.get("labels", np.full(count, UNLABELLED)).astype(np.int64),
             numbers.get("checksums", np.empty(0, np.uint64)),
             numbers.get("length", np.full(count, self.schema.pixel_bytes, np.int64)),
-            texts.get("metadata"),
+            self._texts("metadata") if "metadata" in columns else None,
         )
+
+    def _texts(self, name: str) -> KeyTable:
+        read, column = read_texts if self.manifest else read_foreign_keys, self._layout.columns
+
+        def load() -> KeyTable:
+            with damage_named(self.path), open_file(self.path) as file:
+                return read(file[column[name]])
+
+        return KeyTable.deferred(load)
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut into nearly equal spans, at chunk borders where chunks are whole samples."""

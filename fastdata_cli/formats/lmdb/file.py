@@ -117,26 +117,29 @@ class DataFile:
         extent = self.find(key)
         return None if extent is None else self.read(extent)
 
-    def leaf_numbers(self) -> tuple[list[bytes], list[int]]:
-        """Return all leaves in order: the least key each may hold, and its page number."""
-        tree = self.meta.tree
-        if tree.root == _NO_PAGE:
-            return [], []
-        keys, numbers = [b""], [tree.root]
-        for _ in range(tree.depth - 1):
-            above, keys, numbers = zip(keys, numbers, strict=True), [], []
-            for least, number in above:
-                page = self.page(number)
-                keys += [least, *(page.key(at) for at in range(1, len(page)))]
-                numbers += [page.child(at) for at in range(len(page))]
-                if len(numbers) > self.layout.pages:
-                    raise _damaged(self.path, "refers to a page more than once")
-        return keys, numbers
+    def root(self) -> list[int]:
+        """Return the page of the root; nothing for an empty tree."""
+        root = self.meta.tree.root
+        return [] if root == _NO_PAGE else [root]
 
     def leaves(self) -> Iterator[Page]:
         """Yield every leaf, in order."""
-        for number in self.leaf_numbers()[1]:
-            yield self.page(number)
+        numbers = self.root()
+        for _ in range(self.meta.tree.depth - 1):
+            branches, numbers = numbers, []
+            for page in map(self.page, branches):
+                numbers += [page.child(at) for at in range(len(page))]
+                self.check_count(len(numbers))
+        yield from map(self.page, numbers)
+
+    def check_count(self, pages: int) -> None:
+        """Refuse a level of the tree with more pages than the file has.
+
+        Raises:
+            DamagedDatasetError: it has: a page refers to one above it.
+        """
+        if pages > self.layout.pages:
+            raise _damaged(self.path, "refers to a page more than once")
 
     def read(self, extent: Extent) -> bytes:
         """Return one value."""

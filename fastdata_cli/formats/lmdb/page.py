@@ -96,14 +96,14 @@ class Page:
         self.layout, self._data = layout, data
         version = layout.version
         if len(data) != layout.page_size or _PAGE_NUMBER.unpack_from(data)[0] != number:
-            raise self._damaged()
+            raise self.damaged()
         flags, lower, upper = _FLAGS_AND_BOUNDS.unpack_from(data, version.header - 6)
         self._upper: int = upper
         self._count: int = (lower - version.header + version.base) >> 1
         if flags & ~_DIRTY not in (_BRANCH, _LEAF) or self._count < 1:
-            raise self._damaged()
+            raise self.damaged()
         if not lower <= upper <= len(data) - version.base:
-            raise self._damaged()
+            raise self.damaged()
 
     def __len__(self) -> int:
         return self._count
@@ -141,21 +141,21 @@ class Page:
         key, key_size, low, high, flags = self._node(at)
         begin, length = key + key_size + -key_size % self.layout.version.key_unit, low | high << 16
         if flags & _DUPLICATES:
-            raise self._damaged()
+            raise self.damaged()
         if flags & BIG_VALUE:
             return self._big_value(begin, length)
         if begin + length > len(self._data):
-            raise self._damaged()
+            raise self.damaged()
         return Extent(self.number * self.layout.page_size + begin, length)
 
     def _big_value(self, at: int, length: int) -> Extent:
         """Return the extent of a value that has pages of its own, the first named at ``at``."""
         if at + _PAGE_NUMBER.size > len(self._data):
-            raise self._damaged()
+            raise self.damaged()
         first = int(_PAGE_NUMBER.unpack_from(self._data, at)[0])
         extent = Extent(first * self.layout.page_size + self.layout.version.header, length)
         if first < META_PAGES or sum(extent) > self.layout.size:
-            raise self._damaged()
+            raise self.damaged()
         return extent
 
     def _node(self, at: int) -> tuple[int, int, int, int, int]:
@@ -164,11 +164,12 @@ class Page:
         offset = _NODE_OFFSET.unpack_from(self._data, version.header + 2 * at)[0]
         key = offset + version.base + _NODE.size
         if offset < self._upper or key > end:
-            raise self._damaged()
+            raise self.damaged()
         low, middle, high, size = _NODE.unpack_from(self._data, key - _NODE.size)
         if key + size > end:
-            raise self._damaged()
+            raise self.damaged()
         return key, size, low, middle, high
 
-    def _damaged(self) -> DamagedDatasetError:
+    def damaged(self) -> DamagedDatasetError:
+        """Return the error that names the page."""
         return self.layout.damaged(f"page {self.number} is damaged")

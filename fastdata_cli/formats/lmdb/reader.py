@@ -10,14 +10,13 @@ import numpy as np
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
 from fastdata_cli.extents import Column, Extents
 from fastdata_cli.formats.lmdb.file import DataFile
-from fastdata_cli.formats.lmdb.leaf import numbered_values
 from fastdata_cli.formats.lmdb.library import LmdbLibrary
+from fastdata_cli.formats.lmdb.numbered import children, values
 from fastdata_cli.formats.lmdb.page import Extent
 from fastdata_cli.formats.lmdb.records import (
     MANIFEST,
     data_path,
     read_columns,
-    sample_index,
     sample_key,
 )
 from fastdata_cli.formats.located import LocatedReader, Locator
@@ -37,12 +36,7 @@ class NumberedValues(Locator):
         self.file, self.files = file, FileMaps.single(file.mapped)
         self._begins = np.full(count, -1, np.int64)
         self._lengths = np.zeros(count, np.int64)
-        least, pages = file.leaf_numbers()
-        indices = [0, *(sample_index(key) for key in least[1:])]
-        # Beyond the first key that is no number there are only the columns beside the samples.
-        leaves = indices.index(None) if None in indices else len(least)
-        self._least = np.array(indices[:leaves], np.int64)
-        self._pages = np.array(pages[:leaves], np.int64)
+        self._least, self._pages = _leaves(file)
 
     def locate(self, indices: Column) -> Extents:
         """Return where the samples are.
@@ -61,7 +55,7 @@ class NumberedValues(Locator):
         numbers = self._pages[np.searchsorted(self._least, indices, side="right") - 1]
         try:
             for number in self._expected(np.unique(numbers)):
-                self._note(*numbered_values(self.file.page(number)))
+                self._note(*values(self.file.page(number)))
             for index in indices[self._begins[indices] < 0].tolist():
                 begin, length = self._find_one(sample_key(index))
                 self._note(np.array([index]), np.array([begin]), np.array([length]))
@@ -88,6 +82,20 @@ class NumberedValues(Locator):
         there = (each for each in pages if each < self.file.layout.pages)
         self.file.expect(Extent(each * size, size) for each in there)
         return pages
+
+
+def _leaves(file: DataFile) -> tuple[Column, Column]:
+    """Return the least sample that each leaf with samples may hold, and its page."""
+    pages = np.array(file.root(), np.int64)
+    least = np.zeros_like(pages)
+    for _ in range(file.meta.tree.depth - 1):
+        found = [children(file.page(number)) for number in pages.tolist()]
+        first = np.cumsum([0, *(len(samples) for samples, _ in found[:-1])])
+        below = np.concatenate([samples for samples, _ in found])
+        below[first] = least
+        least, pages = below, np.concatenate([numbers for _, numbers in found])
+        file.check_count(len(pages))
+    return least, pages
 
 
 class LmdbReader(LocatedReader):

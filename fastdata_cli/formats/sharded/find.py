@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fastdata_cli.errors import DamagedDatasetError, SourceNotFoundError
-from fastdata_cli.formats.sharded.kind import ShardKind
+from fastdata_cli.formats.sharded.kind import ShardNames
 from fastdata_cli.formats.sharded.set import (
     INDEX_SUFFIX,
     SetIndex,
@@ -47,7 +47,7 @@ class ShardSet:
         return os.path.relpath(self.paths[shard], self.root)
 
 
-def find_shards(path: Path, kind: ShardKind) -> ShardSet:
+def find_shards(path: Path, kind: ShardNames) -> ShardSet:
     """Return the shards that a path stands for.
 
     Raises:
@@ -69,7 +69,7 @@ def find_shards(path: Path, kind: ShardKind) -> ShardSet:
     return ShardSet(tuple(paths), Path(os.path.commonpath([each.parent for each in paths])))
 
 
-def recognises(path: Path, kind: ShardKind) -> bool:
+def recognises(path: Path, kind: ShardNames) -> bool:
     """Tell whether a path is a shard by its content, a pattern of shards, or a folder of them."""
     try:
         if path.is_dir():
@@ -160,7 +160,7 @@ def _indexed(index_file: Path) -> ShardSet:
     return ShardSet(paths, folder, index, index_file)
 
 
-def _in_folder(path: Path, kind: ShardKind) -> ShardSet:
+def _in_folder(path: Path, kind: ShardNames) -> ShardSet:
     shards = sorted(file for file in _files_below(path) if kind.named.search(file))
     ending = kind.suffix + INDEX_SUFFIX
     indexes = [path / name for name in os.listdir(path) if name.endswith(ending)]
@@ -175,7 +175,7 @@ def _in_folder(path: Path, kind: ShardKind) -> ShardSet:
     return ShardSet(paths, path, None, None, tuple(remarks), missing)
 
 
-def _refuse_unfinished(folder: Path, name: str, kind: ShardKind) -> None:
+def _refuse_unfinished(folder: Path, name: str, kind: ShardNames) -> None:
     """Refuse a folder in which a shard set was being published: some shards may be missing."""
     if not (name.startswith(".") and name.endswith(kind.suffix + ".fastdata-partial")):
         return
@@ -201,7 +201,7 @@ def _files_below(folder: Path) -> Iterator[str]:
                     yield name
 
 
-def _holds_only_shards(folder: Path, kind: ShardKind) -> bool:
+def _holds_only_shards(folder: Path, kind: ShardNames) -> bool:
     shards = 0
     for name in _files_below(folder):
         if kind.named.search(name):

@@ -12,8 +12,8 @@ from fastdata_cli.formats.sharded.index import OwnShard
 
 
 @dataclass(frozen=True, slots=True)
-class ShardKind:
-    """The shards of one format."""
+class ShardNames:
+    """How the files of one format are found."""
 
     suffix: str
     """What a pattern of shards ends in, such as ``.tar``."""
@@ -21,6 +21,12 @@ class ShardKind:
     """Matches the names of files that are taken for shards where a whole folder is read."""
     is_shard: Callable[[Path], bool]
     """Tells a shard by the first bytes of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardKind(ShardNames):
+    """The shards of one format that fastdata writes."""
+
     open_own: Callable[[Path], OwnShard | None]
     """Opens a shard that fastdata wrote; None for one of others. Raises DamagedDatasetError."""
     check: Callable[[OwnShard, int], Iterator[Finding]]

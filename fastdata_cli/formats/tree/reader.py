@@ -100,15 +100,20 @@ class TreeReader(IndexedReader[bytes]):
         return SampleTable(listing.files, listing.labels, np.empty(0, np.uint64), unknown)
 
     def _fetch(self, handle: bytes, indices: NDArray[np.int64], out: NDArray[Any] | None) -> Images:
-        images = []
-        for image in read_files(map(self._file, indices.tolist())):
-            if isinstance(image, BadSampleError):
-                raise image
-            images.append(image)
+        images = self.read_each(indices)
         offsets, arena = arena_for(np.array([image.size for image in images], np.int64), out)
         if images:
             np.concatenate(images, out=arena[: offsets[-1]])
         return Images(arena, offsets)
+
+    def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+        """Return the images at ``indices`` one by one; they are the caller's own."""
+        images = []
+        for image in read_files(map(self._file, self._checked(indices).tolist())):
+            if isinstance(image, BadSampleError):
+                raise image
+            images.append(image)
+        return images
 
     def read(self, index: int) -> Sample:
         """Return one sample; its image is the caller's own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.formats.webdataset.sample import LABEL_FIELD, METADATA_FIELD
 from fastdata_cli.sample import metadata_text
-from fastdata_cli.storage.table import SampleTable
+from fastdata_cli.storage.table import SampleTable, TakenTexts
 
 Content = Callable[[int, int, int], bytes]
 """Returns the bytes of a shard: (shard, begin, size)."""
@@ -80,8 +80,11 @@ class ForeignTable(SampleTable):
     side: SideFields
     content: Content
 
-    def metadata_texts(self, indices: NDArray[np.int64]) -> list[str | None]:
-        """Return the JSON texts of some rows, read from the tars."""
+    def metadata_texts(self, indices: NDArray[np.int64]) -> Sequence[str | None]:
+        """Return the JSON texts of some rows, read from the tars when they are looked at."""
         if not self.side.codes:
             return []
-        return [metadata_text(self.side.read(index, self.content)[0]) for index in indices.tolist()]
+        return TakenTexts(self._text, indices)
+
+    def _text(self, index: int) -> str | None:
+        return metadata_text(self.side.read(index, self.content)[0])

@@ -84,12 +84,16 @@ class ZarrReader(LocatedReader):
         if self.schema.payload is Payload.ENCODED:
             lengths = self._numbers("length")
         return SampleTable(
-            KeyTable.from_texts(read_texts(sides["keys"])),
+            self._texts("keys"),
             self._numbers("labels"),
             self._numbers("checksums"),
             lengths,
-            KeyTable.from_texts(read_texts(sides["metadata"])) if "metadata" in sides else None,
+            self._texts("metadata") if "metadata" in sides else None,
         )
+
+    def _texts(self, name: str) -> KeyTable:
+        side = self._contents.sides[name]
+        return KeyTable.deferred(lambda: KeyTable.from_texts(read_texts(side)))
 
     def _foreign_table(self) -> SampleTable:
         sides, count = self._contents.sides, len(self)

@@ -57,6 +57,10 @@ class ConstantReader:
         out.fill(127)
         return Batch([""] * len(indices), np.zeros(len(indices), np.int64), out)
 
+    def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return the image as often as asked for."""
+        return [sample.image for sample in self.read_many(indices)]
+
     def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
         """Refuse: nothing is stored."""
         raise UnsupportedError("the image is in memory, and stored nowhere")

@@ -37,12 +37,13 @@ from fastdata_cli.operations.bench.device import (
     device_ceiling,
     measure_below,
 )
+from fastdata_cli.operations.bench.opening import open_subjects
 from fastdata_cli.operations.bench.reads import measure_reads
 from fastdata_cli.operations.bench.recorder import Recorder, record_of
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stage_phase import StagePhase
-from fastdata_cli.operations.bench.subject import Subject, open_subject
+from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.operations.bench.torch_there import missing_loader
 from fastdata_cli.operations.bench.verdicts import verdict_on
 from fastdata_cli.operations.events import Listener, Silent
@@ -121,17 +122,18 @@ class _Run:
         save: Path | None,
     ) -> _Run:
         """Open the datasets and note what they are."""
-        begun = time.perf_counter()  # the first look for torch imports it, which takes seconds
+        begun, started = time.perf_counter(), utc_now()
+        # First, as changes are noticed from then on; the look for torch imports it, in seconds.
+        subjects, unopened = open_subjects(readers, options, listener)
         missing = missing_loader() if not options.no_loader else "left out by --no-loader"
         names = phases(options, loader=not missing)
         budget = Budget(options.budget_s, names, begun=begun)
         where = environment([reader.path for _, reader, _ in readers])
         report = BenchReport(
-            environment=where, options=options.to_mapping(), datasets=(), started=utc_now()
+            environment=where, options=options.to_mapping(), datasets=(), started=started
         )
         recorder = Recorder(report, save)
-        run = cls([], options, listener, budget, names, report, recorder)
-        run._open(readers)
+        run = cls(subjects, options, listener, budget, names, report, recorder, unopened)
         if missing:
             run.notes[f"the DataLoader was not measured: {missing}"] = None
             run.report = replace(run.report, host_to_device=f"not measured: {missing}")
@@ -218,21 +220,6 @@ class _Run:
         self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
         self.recorder.report(self.report, finished=True)
         return self.report
-
-    def _open(self, readers: Sequence[tuple[str, Reader, str]]) -> None:
-        problems = []
-        for name, reader, format_name in readers:
-            try:
-                subject = open_subject(name, reader, format_name, self.options, self.listener)
-            except UsageError:
-                raise
-            except FastdataError as problem:
-                problems.append(problem)
-                self.notes[f"{name} was not measured: {problem}"] = None
-            else:
-                self.subjects.append(subject)
-        if not self.subjects:
-            raise problems[0]
 
     def _first_failure(self) -> FastdataError:
         return next(each.failure for each in self.subjects if each.failure is not None)

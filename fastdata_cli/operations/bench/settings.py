@@ -30,7 +30,9 @@ class BenchOptions(Options):
     )
     seconds: float = option(60.0, "time for everything, about")
     repeats: int = option(3, "rounds in which the cases are interleaved", minimum=1)
-    quick: bool = option(False, f"a look of about {QUICK_SECONDS:.0f} seconds")
+    quick: bool = option(
+        False, f"a look of about {QUICK_SECONDS:.0f} seconds: fewer cases, and shorter"
+    )
     step_ms: float | None = option(
         None, "would the GPU be busy: a consumer that needs this long per batch"
     )

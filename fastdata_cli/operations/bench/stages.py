@@ -119,7 +119,7 @@ def decode_ceiling(
     with ThreadPoolExecutor(cores) as pool:
         done = sum(pool.map(decode_until, images))
     rate = done / (time.perf_counter() - begin)
-    how = f"{done:,} images from memory, {cores} threads"
+    how = f"images from memory, {cores} threads, {done:,} decoded"
     return Ceiling(dataset=subject.name, name="decode on all cores", samples_per_s=rate, how=how)
 
 

@@ -81,7 +81,7 @@ def observe(
             (row.amplification for row in reads if row.order == subject.order(options.order)), None
         ),
         cpu_share=best_row.cpu_share if best_row else None,
-        others_share=best_row.measurement.others if best_row else None,
+        others_share=_others(best_row, reads),
         step_s=options.step_ms / 1000 if options.step_ms else None,
         utilisation=consumer.utilisation if consumer else None,
         consumer_workers=consumer.workers if consumer else None,
@@ -115,6 +115,13 @@ def _reads(rows: Sequence[ReadRow], subject: Subject, options: BenchOptions) -> 
 def _cache(loader: LoaderRow | None, reads: Sequence[ReadRow]) -> str:
     rows: list[LoaderRow | ReadRow] = [*([loader] if loader else []), *reads]
     return rows[0].cache.before if rows else "unknown"
+
+
+def _others(loader: LoaderRow | None, reads: Sequence[ReadRow]) -> float | None:
+    """Return what others took of the processors while the loader ran; without one, plain reads."""
+    if loader is not None:
+        return loader.measurement.others
+    return max((row.measurement.others for row in reads), default=None)
 
 
 def _busiest(resources: Resources) -> DiskUse | None:

@@ -208,6 +208,25 @@ def test_a_loader_that_fails_is_named_and_not_kept(reader: Reader) -> None:
     assert found.complete
 
 
+def test_what_is_not_worth_it_is_said(reader: Reader) -> None:
+    def pair(a: LoaderOptions, b: LoaderOptions) -> tuple[Measurement, Measurement] | str:
+        if b.persistent_workers:
+            return "not tried: starting workers is little beside an epoch of 90 s"
+        return measured(100), measured(100 + 100 * b.workers)
+
+    found = advise(reader, LoaderOptions(), pair, cores=2, cuda=False, budget_s=60)
+    last = found.steps[-1]
+    assert (last.setting, last.kept, last.ratio) == ("persistent_workers=True", False, None)
+    assert last.why.startswith("not tried: starting workers")
+    assert found.complete, "it was decided, not cut short"
+
+
+def test_workers_are_kept_where_that_helps(reader: Reader) -> None:
+    speed = {False: 100.0, True: 160.0}
+    machine = Machine(lambda options: options.workers * speed[options.persistent_workers] + 1)
+    assert kept(search(reader, machine, cores=2)) == ["num_workers=2", "persistent_workers=True"]
+
+
 def test_nothing_delivered(reader: Reader) -> None:
     def pair(a: LoaderOptions, b: LoaderOptions) -> tuple[Measurement, Measurement]:
         return Measurement(name="a"), Measurement(name="b")

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.operations.bench import consumer
+from fastdata_cli.operations.bench.constant import ConstantReader
 from fastdata_cli.operations.bench.consumer import measure_consumer
 from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options, measure_loaders
 from fastdata_cli.operations.bench.stream import SkippingDataset, Stream
 from fastdata_cli.operations.bench.subject import Subject
+from fastdata_cli.sample import Batch
 from tests.loading.datasets import KINDS, write
 from tests.operations.bench.readers import (
     SHAPE,
@@ -119,6 +123,7 @@ def test_bad_samples_are_left_out_of_batches() -> None:
     assert sorted(subject.bad) == [3, 11]
 
 
+@pytest.mark.timed
 def test_the_rate_is_that_of_the_reader() -> None:
     reader = SlowReader(100, SHAPE)
     (loaded,) = measure_loaders([subject_over(reader)], quick(), 1.0, lambda measurement: None)
@@ -158,10 +163,35 @@ def test_a_stream_goes_on_over_epochs_and_each_is_whole(tmp_path: Path) -> None:
     assert sizes == [16, 16, 16, 2] * 2
 
 
-def test_a_consumer_that_is_slow_is_busy_and_a_fast_one_waits() -> None:
-    subject = subject_over(SlowReader(100, SHAPE))
-    idle = measure_consumer(subject, quick(step_ms=5.0), 0, 0.5)
-    assert 0.3 < idle.utilisation < 0.7
-    busy = measure_consumer(subject, quick(step_ms=100.0), 0, 0.5)
-    assert busy.utilisation > 0.9
-    assert busy.steps >= 3
+class Clock:
+    """Time that only sleeping and reading move."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("step_ms", "busy"), [(5.0, 0.5), (15.0, 0.75), (95.0, 0.95)])
+def test_a_consumer_computes_for_its_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, step_ms: float, busy: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(consumer, "time", clock)
+
+    class Ticking(ConstantReader):
+        """Each batch takes 5 ms."""
+
+        def read_many(
+            self, indices: Sequence[int] | NDArray[np.int64], out: NDArray[Any] | None = None
+        ) -> Batch:
+            clock.now += 0.005
+            return super().read_many(indices, out)
+
+    subject = subject_over(Ticking(160, SHAPE))
+    row = measure_consumer(subject, quick(step_ms=step_ms), 0, 0.5)
+    assert row.utilisation == pytest.approx(busy)
+    assert row.steps == pytest.approx(500 / (step_ms + 5), abs=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,7 +123,8 @@ def test_no_samples_is_an_error_in_words_and_no_matter_beside_others(tmp_path: P
         bench([empty], quick())
     report = bench([empty, named(write_raw(tmp_path / "a.raw"))], quick(no_loader=True))
     assert len(report.datasets) == 1
-    assert any("no samples here" in note for note in report.notes)
+    about = [note for note in report.notes if "no samples here" in note]
+    assert about == ["empty was not measured: no samples here, so there is nothing to measure"]
 
 
 def test_a_dataset_that_vanishes_is_named_once_and_the_others_go_on(tmp_path: Path) -> None:
@@ -150,6 +152,20 @@ def test_the_only_dataset_vanishes_in_one_error(tmp_path: Path) -> None:
 
     with pytest.raises(DamagedDatasetError, match="vanished while it was measured"):
         bench([named(path)], quick(), listener=Removing())
+
+
+def test_a_change_before_the_first_phase_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_raw(tmp_path / "cut.raw")
+
+    def import_torch() -> str:
+        os.truncate(path / "data.raw", 5000)  # what somebody does meanwhile
+        return ""
+
+    monkeypatch.setattr("fastdata_cli.operations.bench.run.missing_loader", import_torch)
+    with pytest.raises(DamagedDatasetError, match=r"data\.raw changed while it was measured"):
+        bench([named(path)], quick())
 
 
 def test_bad_samples_are_counted_and_named_in_a_note(tree: Path) -> None:
