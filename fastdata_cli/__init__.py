@@ -12,7 +12,7 @@ from fastdata_cli._version import __version__
 
 if TYPE_CHECKING:
     from fastdata_cli.errors import FastdataError
-    from fastdata_cli.loading import BlockShuffleSampler, FastDataset
+    from fastdata_cli.loading import BlockShuffleSampler, FastDataset, FastLoader
     from fastdata_cli.registry import open_reader
     from fastdata_cli.sample import Batch, Payload, Sample, Schema
 
@@ -20,6 +20,7 @@ _HOMES = {
     "Batch": "fastdata_cli.sample",
     "BlockShuffleSampler": "fastdata_cli.loading",
     "FastDataset": "fastdata_cli.loading",
+    "FastLoader": "fastdata_cli.loading",
     "FastdataError": "fastdata_cli.errors",
     "Payload": "fastdata_cli.sample",
     "Sample": "fastdata_cli.sample",
@@ -31,6 +32,7 @@ __all__ = [
     "Batch",
     "BlockShuffleSampler",
     "FastDataset",
+    "FastLoader",
     "FastdataError",
     "Payload",
     "Sample",

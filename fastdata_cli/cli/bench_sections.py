@@ -184,13 +184,13 @@ def _ratio(rate: float | None, best: float) -> str:
 
 
 def _stages(report: BenchReport, named: _Labels) -> Section:
-    columns = (Column(head="stage"), right("ms a sample"), right("share"), Column(head=""))
+    columns = (Column(head="stage"), right("µs a sample"), right("share"), Column(head=""))
     rows = (
         (
             named.get(row.dataset, row.dataset),
             (
                 row.stage,
-                number_text(row.seconds_per_sample * 1000),
+                number_text(row.seconds_per_sample * 1e6),
                 f"{row.share:.0%}",
                 "█" * round(row.share * 30) or "▏",
             ),

@@ -114,7 +114,11 @@ class LocatedReader(IndexedReader["_Gathered | _Asked"]):
         if Capability.ZERO_COPY not in self.capabilities or not -len(self) <= index < len(self):
             return super().read(index)
         at, table = np.array([index % len(self)]), self._table.get()
-        image, encoded = self._gathered().view(at), self.schema.payload is Payload.ENCODED
+        try:
+            image = self._gathered().view(at)
+        except BadSampleError:
+            return super().read(index)  # the same error, with the key of the sample
+        encoded = self.schema.payload is Payload.ENCODED
         return Batch(
             table.keys.take(at),
             np.asarray(table.labels[at], np.int64),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.imaging.decode import decode, reduction
 from fastdata_cli.imaging.policy import ImagePolicy
-from fastdata_cli.imaging.probe import draft_of, settle
+from fastdata_cli.imaging.probe import draft_of
 from fastdata_cli.imaging.source import MemorySource
 from fastdata_cli.imaging.turn import turn
 
@@ -72,12 +72,14 @@ def _at_once(
     """Return the pixels of a JPEG about which there is nothing to say, else None."""
     import simplejpeg
 
-    header = settle(draft_of(MemorySource(data), policy), policy)
-    scale = reduction(header, at_least)
-    shape = (-(-header.height // scale), -(-header.width // scale), 3)
-    if header.mode == "CMYK":
+    draft = draft_of(MemorySource(data), policy)
+    if draft.mode == "CMYK":
         return None
-    if out is None or out.shape != shape or header.orientation != 1:
+    height, width = draft.height, draft.width
+    orientation = draft.orientation if policy.orient else 1
+    scale = reduction((width, height) if orientation >= 5 else (height, width), at_least)
+    shape = (-(-height // scale), -(-width // scale), 3)
+    if out is None or out.shape != shape or orientation != 1:
         out = _memory.of(shape[0] * shape[1] * shape[2])
     try:
         pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
@@ -90,4 +92,4 @@ def _at_once(
         )
     except ValueError:
         return None
-    return turn(pixels, header.orientation) if pixels.shape == shape else None
+    return turn(pixels, orientation) if pixels.shape == shape else None

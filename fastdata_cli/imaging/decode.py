@@ -85,7 +85,7 @@ def decode(
     notes = list(header.notes)
     scale = 1
     if header.kind == "jpeg":
-        scale = reduction(header, at_least)
+        scale = reduction(header.size, at_least)
         pixels = turn(_jpeg(raw, header, scale, notes, policy, grey), header.orientation)
     else:
         pixels = _other(raw, header, notes, policy)
@@ -109,14 +109,14 @@ def luma(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
-def reduction(header: Header, at_least: tuple[int, int] | None) -> int:
-    """The largest reduction that still covers ``at_least`` as shown."""
+def reduction(size: tuple[int, int], at_least: tuple[int, int] | None) -> int:
+    """The largest reduction of a picture that still covers ``at_least``; (height, width) each."""
     if at_least is None:
         return 1
+    (height, width), (least_height, least_width) = size, at_least
     for scale in _SCALES:
-        if all(
-            -(-side // scale) >= least for side, least in zip(header.size, at_least, strict=True)
-        ):
+        # Sides are rounded up when they are divided.
+        if height > (least_height - 1) * scale and width > (least_width - 1) * scale:
             return scale
     return 1
 

@@ -44,7 +44,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "unreadable": "the operating system did not let the file be read",
         "duplicate-key": "another sample has the same key",
         "size-mismatch": "the picture does not have the size that was asked for",
-        "missing-image": "a sample of somebody's tar has no picture among its members",
+        "missing-image": "a sample of somebody's set has no picture",
         "damaged-container": "the source is damaged at this point, or ends before its time",
     }
 )

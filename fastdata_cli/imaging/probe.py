@@ -115,6 +115,6 @@ def refuse_strictly(notes: tuple[str, ...], policy: ImagePolicy) -> None:
     Errors:
         BadSampleError: corrupt.
     """
-    found = sorted(STRICT_NOTES.intersection(notes))
-    if policy.strict and found:
+    found = sorted(STRICT_NOTES.intersection(notes)) if policy.strict else ()
+    if found:
         raise BadSampleError(reason="corrupt", detail=f"{', '.join(found)} (--strict)")

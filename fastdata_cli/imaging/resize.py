@@ -191,7 +191,7 @@ def _into(target: NDArray[np.uint8], pixels: NDArray[np.uint8], code: int) -> No
     if target.flags.c_contiguous and target.dtype == np.uint8:
         done = cv2.resize(pixels, size, dst=target, interpolation=code)
         # OpenCV writes in place whenever it can, and returns another array when it cannot.
-        if np.shares_memory(done, target):
+        if done is target or np.shares_memory(done, target):
             return
     else:
         done = cv2.resize(pixels, size, interpolation=code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,7 @@ from fastdata_cli.imaging.resize import Fit, Interpolation
 from fastdata_cli.loading.delivery import Arrays, Delivery, delivery_for
 from fastdata_cli.loading.flight import Place
 from fastdata_cli.loading.iteration import HandingOut, Iteration
-from fastdata_cli.loading.orders import GivenOrder, Order, sampler_for
+from fastdata_cli.loading.orders import GivenOrder, Order, SizedPositions, sampler_for
 from fastdata_cli.loading.recipe import Held, Recipe, recipe_for
 from fastdata_cli.loading.samplers import BatchSampler, Positions, Sampler, whole
 from fastdata_cli.loading.samples import Samples, Transform
@@ -85,7 +85,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         batch_size: int = 64,
         *,
         order: Order = "random",
-        sampler: Collection[int] | Sampler | None = None,
+        sampler: SizedPositions | Sampler | None = None,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,

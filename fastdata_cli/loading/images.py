@@ -171,7 +171,7 @@ class ImageSource:
                 raise self._named(problem, index) from problem
         if self.size is None and image.shape[:2] != size:
             raise self._mixed(image.shape, index, size)
-        if not np.may_share_memory(image, out):
+        if image.base is not out:  # else it was decoded into its place
             self._fitted(image, size, out)
 
     def _stored_one(self, index: int) -> Image | BadSampleError:

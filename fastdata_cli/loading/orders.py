@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -65,6 +65,14 @@ def sampler_for(
     raise UsageError(f"{order!r} is no order", hint="one of: sequential, random, block")
 
 
+class SizedPositions(Protocol):
+    """Positions that can be iterated over again and again, and counted."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+    def __len__(self) -> int: ...
+
+
 class GivenOrder(Sampler):
     """The order of a sampler that is none of ours, such as torch's WeightedRandomSampler.
 
@@ -74,7 +82,7 @@ class GivenOrder(Sampler):
         positions: an iterable of positions with a length.
     """
 
-    def __init__(self, positions: Collection[int]) -> None:
+    def __init__(self, positions: SizedPositions) -> None:
         try:
             count = len(positions)
         except TypeError as problem:

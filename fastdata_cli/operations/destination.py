@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from fastdata_cli.contract import Format
-from fastdata_cli.errors import BusyError, DestinationExistsError, FastdataError, UsageError
+from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.staging import Staging, staging_root
 
@@ -49,11 +49,7 @@ def check_destination(
     if unfinished and not overwrite and Staging(path).is_remnant:
         return
     if not overwrite:
-        raise DestinationExistsError(
-            f"{shown} exists already{_cleared_remnant(path)}",
-            hint="choose another destination, or add --overwrite to replace a dataset of fastdata",
-            path=str(path),
-        )
+        raise _exists_already(path)
     if source is not None and _overlap(path.resolve(), source.resolve()):
         raise DestinationExistsError(f"{shown} and the source overlap: it is not overwritten")
     if not _is_ours(path):
@@ -82,7 +78,11 @@ def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | N
         if manifest is not None:
             staging.clear()
             return manifest
-    raise DestinationExistsError(
+    raise _exists_already(path)
+
+
+def _exists_already(path: Path) -> DestinationExistsError:
+    return DestinationExistsError(
         f"{path} exists already{_cleared_remnant(path)}",
         hint="choose another destination, or add --overwrite to replace a dataset of fastdata",
         path=str(path),
@@ -94,7 +94,7 @@ def _cleared_remnant(path: Path) -> str:
     staging = Staging(path)
     if not staging.is_remnant:
         return ""
-    with contextlib.suppress(BusyError):
+    with contextlib.suppress(FastdataError):  # it lives, or belongs to somebody else
         staging.clear()
         return f"; {staging.root.name}, which a killed run had left beside it, is cleared away"
     return ""

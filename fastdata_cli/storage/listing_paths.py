@@ -19,7 +19,7 @@ _READ_BYTES = 1 << 20
 _BLOCK = 4096
 _PROBED = 64
 
-_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """How editors and shells of other systems begin a text: a byte-order mark, in UTF-8."""
 
 
@@ -59,7 +59,7 @@ def _opening(stream: BinaryIO) -> bytes:
         raise UsageError(
             "the list is UTF-16, and paths are bytes", hint="save it as UTF-8, or as it is in Linux"
         )
-    return first.removeprefix(_MARK)
+    return first.removeprefix(BYTE_ORDER_MARK)
 
 
 def _paths(lines: Iterable[bytes], nul: bool) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fastdata_cli.errors import UsageError
 from fastdata_cli.operations.clean.arrivals import PathStream
+from fastdata_cli.storage.listing_paths import BYTE_ORDER_MARK
 
 NAMES = st.lists(st.binary(min_size=1, max_size=40).map(lambda b: b.replace(b"\0", b"x")))
 
@@ -52,7 +53,7 @@ def test_nul_separated_names_come_back_whatever_they_hold(names: list[bytes]) ->
 
 @given(NAMES)
 def test_lines_come_back_as_they_are(names: list[bytes]) -> None:
-    names = [name.replace(b"\n", b" ") for name in names]
+    names = [name.replace(b"\n", b" ").replace(BYTE_ORDER_MARK, b"x") for name in names]
     data = b"".join(name + b"\n" for name in names)
     assert read_all(data, nul=False) == names
     assert read_all(data.removesuffix(b"\n"), nul=False) == names, "the last end may be missing"
@@ -115,3 +116,11 @@ def test_a_name_may_hold_newlines_where_nul_ends_it() -> None:
 def test_what_has_no_separators_is_no_list() -> None:
     with pytest.raises(UsageError, match="no list of paths"):
         read_all(b"x" * (3 << 20), nul=False, step=1 << 16)
+
+
+@pytest.mark.parametrize("step", [1, 2, 7])
+def test_a_byte_order_mark_is_no_part_of_the_first_path(step: int) -> None:
+    listed = BYTE_ORDER_MARK + b"a.jpg\nb.jpg\n"
+    assert read_all(listed, nul=False, step=step) == [b"a.jpg", b"b.jpg"]
+    named_so = BYTE_ORDER_MARK + b"a.jpg\0"
+    assert read_all(named_so, nul=True, step=step) == [BYTE_ORDER_MARK + b"a.jpg"]

@@ -8,8 +8,7 @@ lengths deep, and all other values are left to protobuf.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -142,8 +141,11 @@ def features_in(data: memoryview, record: Place) -> dict[str, Place]:
     found = {}
     for features in _fields(data, record, _FIELDS):
         for entry in _fields(data, features, _FIELDS):
-            name, feature = _last(data, entry, _KEY), _last(data, entry, _FEATURE)
-            found[str(data[name.begin : name.end], "utf-8")] = feature
+            nothing = Place(entry.end, entry.end)
+            by_number = dict(_all_fields(data, entry))  # the last of each counts
+            name = by_number.get(_KEY, nothing)
+            text = str(data[name.begin : name.end], "utf-8")
+            found[text] = by_number.get(_FEATURE, nothing)
     return found
 
 
@@ -161,24 +163,21 @@ def bytes_value(data: memoryview, feature: Place) -> Place | None:
     return values[0] if len(values) == 1 else None
 
 
-def _last(data: memoryview, message: Place, wanted: int) -> Place:
-    """Return the content of a field that counts: the last; an empty place if there is none."""
-    found = deque(_fields(data, message, wanted), 1)
-    return found.pop() if found else Place(message.end, message.end)
+def _fields(data: memoryview, message: Place, wanted: int) -> list[Place]:
+    """Return the contents of one field of a message, each time that it stands there."""
+    return [place for number, place in _all_fields(data, message) if number == wanted]
 
 
-def _fields(data: memoryview, message: Place, wanted: int) -> Iterator[Place]:
-    """Yield the contents of one field of a message, each time that it stands there."""
+def _all_fields(data: memoryview, message: Place) -> list[tuple[int, Place]]:
+    """Return number and content of the fields of a message that have a length; all are checked."""
+    found = []
     at, end = message
     while at < end:
         tag, at = _varint(data, at, end)
         kind = tag & 7
         if kind == _LEN:
             size, at = _varint(data, at, end)
-            if size > end - at:
-                raise ValueError("a field reaches beyond its message")
-            if tag >> 3 == wanted:
-                yield Place(at, at + size)
+            found.append((tag >> 3, Place(at, at + size)))
             at += size
         elif kind == _VARINT:
             _, at = _varint(data, at, end)
@@ -188,10 +187,13 @@ def _fields(data: memoryview, message: Place, wanted: int) -> Iterator[Place]:
             raise ValueError("not a protobuf message")
     if at != end:
         raise ValueError("a field reaches beyond its message")
+    return found
 
 
 def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
     """Return a number, and where it ends."""
+    if at < end and data[at] < 0x80:  # nearly all of them
+        return data[at], at + 1
     value = shift = 0
     for position in range(at, min(end, at + _MOST_VARINT_BYTES)):
         byte = data[position]

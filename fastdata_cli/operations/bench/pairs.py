@@ -107,4 +107,6 @@ def in_words(step: Step) -> str:
     """Return what one step of the search brought."""
     rate = f"{step.samples_per_s:,.0f} samples/s, " if step.samples_per_s else ""
     ratio = f"{step.ratio:.2f} times as fast, " if step.ratio else ""
+    if step.setting.startswith("persistent_workers") and step.ratio:
+        ratio += "over whole epochs, "
     return f"{step.setting}: {rate}{ratio}{'kept' if step.kept else f'not kept ({step.why})'}"

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 from fastdata_cli.errors import UsageError
+from fastdata_cli.storage.listing_paths import BYTE_ORDER_MARK
 
 _READ_BYTES = 1 << 18
 # No system takes longer paths; a list without separators is no list.
@@ -33,6 +34,8 @@ class PathStream:
     def __iter__(self) -> Iterator[list[bytes]]:
         """Yield blocks of paths, byte for byte as they came, without their ends; empty ones not.
 
+        Nor is a byte-order mark before the first line part of a path.
+
         Raises:
             UsageError: the list has the other kind of separator.
         """
@@ -40,7 +43,10 @@ class PathStream:
         first = True
         while chunk := self._read():
             self._check(rest, chunk, first=first)
-            *lines, rest = (rest + chunk).split(self._separator)
+            text = rest + chunk
+            if first and not self._nul:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            *lines, rest = text.split(self._separator)
             first = first and not lines
             if paths := list(filter(None, lines)):
                 yield paths

@@ -17,7 +17,7 @@ from fastdata_cli.operations.clean.arrivals import PathStream
 from fastdata_cli.operations.clean.subject import Files, Named, Samples, Subject
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.settings import SourceOptions
-from fastdata_cli.operations.source import STDIN, open_source
+from fastdata_cli.operations.source import STDIN, open_source, require_stdin
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.listing import Listing, list_tree, start_of
 from fastdata_cli.storage.listing_names import is_image_name
@@ -96,11 +96,7 @@ def _is_dataset(source: str) -> bool:
 def _from_list(listed: str, *, nul: bool) -> Files:
     if listed != STDIN:
         return _from_file(listed, nul=nul)
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError(
-            "the list of paths is expected on standard input, and that is the terminal",
-            hint="pipe it: find images -name '*.jpg' | fastdata clean, or name a folder",
-        )
+    require_stdin("find images -name '*.jpg' | fastdata clean, or name a folder")
     stream = PathStream(sys.stdin.fileno(), nul=nul)
     blocks = ([_named(raw, raw, nul=nul) for raw in block] for block in stream)
     return Files("stdin", blocks, on_close=stream.close)
