@@ -64,10 +64,12 @@ def _csv_rows(report: BenchReport) -> Iterator[dict[str, Any]]:
             f"latency_{level}_ms": read.latency_ms.get(level) for level in ("p50", "p95", "p99")
         }
         yield {"kind": "read", **shared, **latency, **_timing(read.measurement), **_cache(read)}
-    for loader in report.loaders:
-        shared = _own(loader, "dataset", "order", "workers", "batch_size", "samples_per_s")
-        shared |= _own(loader, "first_batch_s", "wait_ms_per_sample", "memory_bytes", "cpu_share")
-        yield {"kind": "loader", **shared, **_timing(loader.measurement), **_cache(loader)}
+    for kind, loaders in (("loader", report.loaders), ("fast loader", report.fast_loaders)):
+        for loader in loaders:
+            shared = _own(loader, "dataset", "order", "workers", "batch_size", "samples_per_s")
+            shared |= _own(loader, "first_batch_s", "wait_ms_per_sample", "memory_bytes")
+            shared |= _own(loader, "cpu_share")
+            yield {"kind": kind, **shared, **_timing(loader.measurement), **_cache(loader)}
     for stage in report.stages:
         yield {
             "kind": "stage",

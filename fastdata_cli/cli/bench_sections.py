@@ -234,12 +234,15 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
         Column(head="batch", right=True, varies=True),
         Column(head="cache", varies=True, rank=1),
     )
-    best = max((row.samples_per_s or 0.0 for row in report.loaders), default=0.0)
+    # FastLoader has threads in place of workers.
+    every = [*((str(row.workers), row) for row in report.loaders)]
+    every += [("FastLoader", row) for row in report.fast_loaders]
+    best = max((row.samples_per_s or 0.0 for _, row in every), default=0.0)
     rows = (
         (
             named.get(row.dataset, row.dataset),
             (
-                str(row.workers),
+                workers,
                 rate_cell(row.samples_per_s, row.measurement),
                 spread_text(row.measurement),
                 _ratio(row.samples_per_s, best),
@@ -253,7 +256,7 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
                 row.cache.before,
             ),
         )
-        for row in report.loaders
+        for workers, row in every
     )
     return make_section("loaders", "DataLoader: samples in training batches", columns, rows)
 

@@ -182,6 +182,8 @@ def _cases(report: BenchReport, named: Mapping[str, str]) -> Iterator[tuple[str,
     for each in report.loaders:
         name = named.get(each.dataset, each.dataset)
         yield f"{name} (DataLoader, {workers_words(each.workers)})", each.measurement
+    for each in report.fast_loaders:
+        yield f"{named.get(each.dataset, each.dataset)} (FastLoader)", each.measurement
 
 
 def _timing_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the formats share: a reader that fetches images by index, a writer that stages by part."""
+"""What the readers of formats share: all but how images are fetched by their index."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.contract import Capability, Finding, Part, PartLimits, Receipt, Target
+from fastdata_cli.contract import Capability, Finding
 from fastdata_cli.errors import BadSampleError, UnsupportedError
 from fastdata_cli.extents import Extents
+
+# Readers and writers are often wanted together.
+from fastdata_cli.formats.staged import StagedWriter as StagedWriter
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
 from fastdata_cli.storage.process_local import Inherited, ProcessLocal
-from fastdata_cli.storage.staging import Staging, storage_errors
 from fastdata_cli.storage.table import SampleTable, checksum
 
 H = TypeVar("H")
@@ -141,6 +143,7 @@ class IndexedReader(ABC, Generic[H]):
         step = self._scan_step()
         for begin in range(span.start, span.stop, step):
             block = range(begin, min(begin + step, span.stop))
+            self._expect(range(block.stop, min(block.stop + step, span.stop)))
             try:
                 batch = self.read_many(list(block))
             except BadSampleError:
@@ -198,6 +201,10 @@ class IndexedReader(ABC, Generic[H]):
         self._handle.close()
         self._table.close()
 
+    def _expect(self, span: range) -> None:
+        """Be told which samples a scan asks for next: to have them fetched from disk, say."""
+        return
+
     def _read_or_reject(self, index: int) -> Sample | Reject:
         try:
             return self._judged(index, self.read(index))
@@ -236,94 +243,6 @@ class IndexedReader(ABC, Generic[H]):
     def _scan_step(self) -> int:
         each = self.schema.pixel_bytes or (self.schema.max_image_bytes or _SCAN_BYTES // 64)
         return max(1, min(1024, _SCAN_BYTES // max(each, 1)))
-
-
-class StagedWriter(ABC):
-    """A Writer whose parts are staged and journalled; a format says how to store them.
-
-    Args:
-        target: destination and manifest.
-        options: the format's write options.
-    """
-
-    limits = PartLimits(samples=4096, bytes=16 << 20)
-    resumable = True
-    """False: an interrupted staging cannot be reopened, and a new run starts again."""
-
-    def __init__(self, target: Target, options: Options) -> None:
-        self.target = target
-        self.schema = target.manifest.schema
-        self.options = options
-        self.staging = Staging(target.path, overwrite=target.overwrite)
-        self.receipts: dict[int, Receipt] = {}
-
-    @abstractmethod
-    def _create(self) -> None:
-        """Make an empty container at ``staging.item``."""
-
-    @abstractmethod
-    def _resume(self, receipts: Sequence[Receipt]) -> None:
-        """Reopen the container and drop what lies beyond these finished parts."""
-
-    @abstractmethod
-    def _store(self, part: Part, batch: Batch) -> Mapping[str, Any]:
-        """Write and sync the part; return JSON-able facts for ``_finish`` and ``_resume``."""
-
-    @abstractmethod
-    def _finish(self, manifest: Manifest, table: SampleTable) -> None:
-        """Write the final shape, the table and the manifest; close all files."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Close whatever is open; called on every way out, possibly twice."""
-
-    def begin(self, fingerprint: str) -> Sequence[Receipt]:
-        """Take the staging place; return the receipts of an interrupted equal run."""
-        receipts = self.staging.begin(fingerprint, resumable=self.resumable)
-        with storage_errors(self.staging.item):
-            if receipts:
-                self._resume(receipts)
-            else:
-                self._create()
-        self.receipts = {receipt.part.index: receipt for receipt in receipts}
-        return receipts
-
-    @property
-    def started(self) -> float:
-        """When the run, or the one that it continues, began: seconds since the epoch."""
-        return self.staging.started
-
-    def write_part(self, part: Part, batch: Batch) -> Receipt:
-        """Store a part, then journal it."""
-        with storage_errors(self.staging.item):
-            facts = self._store(part, batch)
-        receipt = self.staging.commit(part, SampleTable.from_batch(batch), facts)
-        self.receipts[part.index] = receipt
-        return receipt
-
-    def publish(self, manifest: Manifest) -> None:
-        """Finish the container and rename it into place."""
-        receipts = self.in_order()
-        table = self.staging.table(receipts)
-        largest = None
-        if manifest.schema.payload is Payload.ENCODED:
-            largest = int(table.lengths.max(initial=0))
-        with storage_errors(self.staging.item):
-            self._finish(manifest.finished(len(table), largest, table.digest()), table)
-        self._release()
-        self._reveal()
-
-    def abort(self, *, keep: bool) -> None:
-        """Release everything; ``keep`` leaves the staging place to be continued."""
-        self._release()
-        self.staging.abort(keep=keep and self.resumable)
-
-    def in_order(self) -> list[Receipt]:
-        """Return all receipts by part."""
-        return [self.receipts[index] for index in sorted(self.receipts)]
-
-    def _reveal(self) -> None:
-        self.staging.publish()
 
 
 def _structural_findings(index: int, sample: Sample) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.extents import Bytes, Codec, Window
-from fastdata_cli.formats.codecs import Lz4Block, ZstdFrame
+from fastdata_cli.formats.codecs import Lz4Block, Lz4Start, ZstdFrame
 
 HEADER_BYTES = 16
 STREAM_HEAD = 4
@@ -145,6 +145,14 @@ def block_codec(header: Header, *, keeps: bool) -> Codec:
     return _STREAMS[stream](keeps=keeps) if stream else FramedBlock(header, keeps=keeps)
 
 
+def start_codec(header: Header) -> Codec | None:
+    """Return what decodes only the first bytes of a block; None where nothing does."""
+    try:
+        return Lz4Start() if header.plain_stream == _LZ4 else None
+    except LookupError:
+        return None
+
+
 def decompress(buffer: Bytes, out: Bytes) -> None:
     """Decode a whole buffer into ``out``, 1-D and of exactly the size of the data.
 
@@ -161,5 +169,6 @@ def decompress(buffer: Bytes, out: Bytes) -> None:
         raise ValueError(str(problem)) from problem
 
 
-_STREAMS: Mapping[int, Callable[..., Codec]] = {1: Lz4Block, 4: ZstdFrame}
+_LZ4, _ZSTD = 1, 4
+_STREAMS: Mapping[int, Callable[..., Codec]] = {_LZ4: Lz4Block, _ZSTD: ZstdFrame}
 """Codecs by the number that Blosc gives them."""

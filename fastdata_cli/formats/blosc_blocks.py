@@ -7,7 +7,14 @@ import threading
 import numpy as np
 
 from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, cut
-from fastdata_cli.formats.blosc import HEADER_BYTES, STREAM_HEAD, BloscBuffer, Header, block_codec
+from fastdata_cli.formats.blosc import (
+    HEADER_BYTES,
+    STREAM_HEAD,
+    BloscBuffer,
+    Header,
+    block_codec,
+    start_codec,
+)
 from fastdata_cli.storage.gather import corrupt
 from fastdata_cli.storage.mapping import FileMaps
 
@@ -53,13 +60,19 @@ class BlockIndex:
         if blocks.streams:  # one that did not get shorter is no stream
             as_stored |= alone & (end - start == whole)
         codec[as_stored] = AS_STORED
+        codecs = (*packing.codecs, blocks.codec)
+        if blocks.start_codec is not None:
+            starts = alone & ~as_stored & (first == origin) & (stop - first < whole)
+            codec[starts] = len(codecs)
+            whole = np.where(starts, stop - first, whole)
+            codecs = (*codecs, blocks.start_codec)
         return Extents(
             extents.path_of,
             extents.file[row],
             np.where(alone, extents.offset[row] + start, extents.offset[row]),
             np.where(alone, end - start, extents.length[row]),
             Packing(
-                (*packing.codecs, blocks.codec),
+                codecs,
                 codec,
                 np.where(alone, whole, self._chunk_bytes),
                 np.where(alone, first - origin, first),
@@ -103,7 +116,9 @@ class _Blocks:
             header.block_bytes if 0 < header.block_bytes <= header.nbytes else header.nbytes
         )
         self.streams = header.plain_stream != 0
-        self.codec = block_codec(header, keeps=self.bytes >= _MANY_SAMPLES * wanted)
+        keeps = self.bytes >= _MANY_SAMPLES * wanted
+        self.codec = block_codec(header, keeps=keeps)
+        self.start_codec = None if keeps else start_codec(header)
         shape = (chunks, -(-header.nbytes // self.bytes))
         self.starts, self.ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         """Where each block, or the stream that it is, lies in its chunk: int32[chunks, blocks]."""

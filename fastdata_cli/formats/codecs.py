@@ -39,6 +39,18 @@ class Lz4Block:
             raise ValueError(f"{stored.size} bytes of LZ4 do not give {out.size}")
 
 
+class Lz4Start(Lz4Block):
+    """The first bytes of an LZ4 block, of which no more is decoded.
+
+    Raises:
+        LookupError: numcodecs does not export the function.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(keeps=False)
+        self._decompress = _lz4_start()
+
+
 class Lz4Sized(Lz4Block):
     """An LZ4 block behind four bytes that say what it decodes to: the frame of numcodecs."""
 
@@ -183,6 +195,24 @@ def _lz4() -> _Decompress:
 
     def decompress(stored: Window, out: Window) -> int:
         found: int = function(stored.address, out.address, stored.size, out.size)
+        return found
+
+    return decompress
+
+
+@lru_cache(maxsize=1)
+def _lz4_start() -> _Decompress:
+    from numcodecs import lz4
+
+    function = _function(lz4.__file__, "LZ4_decompress_safe_partial")
+    if function is None:
+        raise LookupError("LZ4_decompress_safe_partial")
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    function.argtypes, function.restype = (pointer, pointer, number, number, number), number
+
+    def decompress(stored: Window, out: Window) -> int:
+        sizes = (stored.size, out.size, out.size)
+        found: int = function(stored.address, out.address, *sizes)
         return found
 
     return decompress

@@ -7,6 +7,7 @@ what the first cannot say, and everything when ``FASTDATA_GATHER=off``; the two 
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -144,6 +145,11 @@ class LocatedReader(IndexedReader["_Gathered | _Asked"]):
         found.gather.fill(extents, start)
         return start
 
+    def _expect(self, span: range) -> None:
+        handle = self._handle.get()
+        if len(span) and isinstance(handle, _Gathered):
+            handle.expect(np.arange(span.start, span.stop))
+
     def _gathered(self) -> _Gathered:
         handle = self._handle.get()
         if not isinstance(handle, _Gathered):
@@ -188,6 +194,12 @@ class _Gathered:
         flat, ends = images.data.reshape(-1).view(np.uint8), np.cumsum(sizes)
         self.gather.fill(extents, flat)
         return [flat[end - size : end] for end, size in zip(ends.tolist(), sizes, strict=True)]
+
+    def expect(self, indices: Column) -> None:
+        """Have the system fetch images; what is wrong with them is said when they are read."""
+        if self.gather.is_cold:
+            with contextlib.suppress(BadSampleError):
+                self.gather.expect(self.locator.locate(indices))
 
     def view(self, index: Column) -> Bytes:
         """Return the bytes of one image that is stored as it is."""

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Capability, Format, Part, Reader, Receipt, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Bytes, Column, Extents
-from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.located import Library, LocatedReader, Locator, StoredRanges
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options

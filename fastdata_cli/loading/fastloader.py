@@ -147,6 +147,11 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         return Iteration(pipeline, handing_out, self._passed)
 
     @property
+    def prefetch(self) -> int:
+        """Batches that may be ready or in work at once."""
+        return self._recipe.prefetch
+
+    @property
     def rejects(self) -> tuple[Reject, ...]:
         """The samples that were left out so far, each once, by position."""
         return tuple(self._rejects[index] for index in sorted(self._rejects))

@@ -87,7 +87,11 @@ class RowTasks:
         return task
 
     def _begin(self) -> None:
-        planned = next(self._plan, None)
+        try:
+            planned = next(self._plan, None)
+        except Exception as problem:  # noqa: BLE001 - handed to the consumer, after what has begun
+            self._flight.end(problem)
+            return
         if planned is None:
             self._flight.end()
             return

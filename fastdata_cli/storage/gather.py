@@ -12,7 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby, repeat
 
 import numpy as np
@@ -22,6 +22,7 @@ from fastdata_cli.errors import BadSampleError
 from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Window
 from fastdata_cli.storage.decoded import DecodedChunks
 from fastdata_cli.storage.mapping import FileMaps, MappedFile
+from fastdata_cli.storage.readahead import ReadAhead, ask
 
 SWITCH = "FASTDATA_GATHER"
 """Set to ``off`` in the environment, the container's own library reads everything."""
@@ -42,6 +43,7 @@ class Gather:
     def __init__(self, files: FileMaps) -> None:
         self.files = files
         self._chunks = DecodedChunks()
+        self._ahead = ReadAhead()
         self._scratch = threading.local()
 
     def fill(self, extents: Extents, out: Bytes) -> None:
@@ -56,10 +58,27 @@ class Gather:
         """
         files = self._mapped(extents.file)
         _check_ends(files, extents)
+        begun = self._ahead.begin(files, extents.offset, extents.length)
         if extents.packing is None:
             copy(files, extents.offset, extents.length, out)
         else:
             self._unpack(files, extents, extents.packing, out)
+        self._ahead.end(begun)
+
+    def expect(self, extents: Extents) -> None:
+        """Have the system fetch samples that will be asked for soon; worth it if ``is_cold``.
+
+        Raises:
+            BadSampleError: as ``fill``.
+        """
+        files = self._mapped(extents.file)
+        _check_ends(files, extents)
+        ask(files, extents.offset, extents.length)
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether the files are taken to be on disk, and not in memory."""
+        return self._ahead.is_cold
 
     def view(self, extents: Extents) -> Bytes:
         """Return the bytes of one row that is stored as it is, where they lie.
@@ -262,49 +281,3 @@ def _check_ends(files: Sequence[MappedFile], extents: Extents) -> None:
         file = files[row % len(files)]
         detail = f"{file.size} bytes, and a sample reaches to byte {end}: it was cut short"
         raise corrupt(file.path, detail)
-
-
-# Until every format says where.
-def take_ranges(
-    source: NDArray[np.uint8],
-    begins: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    out: NDArray[np.uint8] | None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Copy byte ranges of a 1-D array end to end into an arena.
-
-    Returns:
-        The arena (``out`` when given) and int64[N + 1] offsets into it.
-
-    Raises:
-        ValueError: ``out`` is too small.
-    """
-    offsets, arena = arena_for(lengths, out)
-    spans = zip(begins.tolist(), lengths.tolist(), offsets.tolist(), strict=False)
-    for begin, length, offset in spans:
-        arena[offset : offset + length] = source[begin : begin + length]
-    return arena, offsets
-
-
-def take_ranges_of(
-    source_of: Callable[[int], NDArray[np.uint8]],
-    sources: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    out: NDArray[np.uint8] | None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Copy byte ranges of several 1-D arrays end to end into an arena.
-
-    Args:
-        source_of: returns one array by its number.
-        sources: int64[N], the number of the array in which each range lies.
-
-    Returns, Raises:
-        As ``take_ranges``.
-    """
-    offsets, arena = arena_for(lengths, out)
-    columns = (sources, begins, lengths, offsets)
-    spans = zip(*(column.tolist() for column in columns), strict=False)
-    for source, begin, length, offset in spans:
-        arena[offset : offset + length] = source_of(source)[begin : begin + length]
-    return arena, offsets

@@ -21,6 +21,7 @@ from fastdata_cli.formats.codecs import (
     Chain,
     Lz4Block,
     Lz4Sized,
+    Lz4Start,
     NumcodecsCodec,
     ZlibStream,
     ZstdFrame,
@@ -108,6 +109,17 @@ def test_no_damage_crashes(case: str, changes: list[tuple[int, int]], keep: int)
         make().decode(Window.over(np.frombuffer(bytes(stored[:keep]), np.uint8)), out)
     assert (around[:100] == 7).all()
     assert (around[-100:] == 7).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 700, len(DATA)])
+def test_no_more_of_a_block_is_decoded_than_asked_for(size: int) -> None:
+    around = np.full(size + 200, 7, np.uint8)
+    stored = Window.over(np.frombuffer(lz4_block(DATA), np.uint8))
+    Lz4Start().decode(stored, Window.over(around).part(0, size))
+    assert np.array_equal(around[:size], DATA[:size])
+    assert (around[size:] == 7).all()
+    with pytest.raises(ValueError, match="LZ4"):
+        decoded(Lz4Start(), lz4_block(DATA), len(DATA) + 1)
 
 
 @pytest.mark.parametrize("item", [1, 2, 3, 8])

@@ -81,9 +81,12 @@ def in_a_cycle(batches: Any) -> None:
 
 
 def by_an_error_of_the_consumer(batches: Any) -> None:
-    with pytest.raises(ZeroDivisionError):
+    def fail() -> None:
         for _ in batches:
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
 
 
 @pytest.mark.parametrize(
@@ -156,10 +159,14 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before(path: Path) -> N
             raise KeyError("a sampler's own fault")
 
     reader: Any = Repeating(path)
-    taken = []
+    taken: list[int] = []
+    batches = iter(FastLoader(reader, 4, size=6, sampler=Ends(), threads=3))
+
+    def take_all() -> None:
+        taken.extend(len(images) for images, _ in batches)
+
     with pytest.raises(KeyError, match="own fault"):
-        for images, _ in FastLoader(reader, 4, size=6, sampler=Ends(), threads=3):
-            taken.append(len(images))
+        take_all()
     assert taken == [4] * 1024  # all that the sampler had handed over in whole pieces
 
 

@@ -149,7 +149,7 @@ def test_a_bad_sample_is_named(tmp_path: Path, workers: int) -> None:
 
 def test_mixed_sizes_in_a_worker_are_named(mixed_tree: Path) -> None:
     loader = make_loader(FastDataset(mixed_tree), LoaderOptions(workers=1))
-    assert "do not fit into one batch" in only_error(loader, UsageError)
+    assert "does not fit into a batch of" in only_error(loader, UsageError)
 
 
 def test_encoded_batches_cross_processes(paths: dict[str, Path]) -> None:
@@ -224,3 +224,83 @@ def test_the_line_is_short(paths: dict[str, Path]) -> None:
         "DataLoader(dataset, batch_sampler=BatchSampler(RandomSampler(len(dataset), seed=0), 64), "
         "collate_fn=dataset.collate, worker_init_fn=dataset.worker_init, num_workers=8)"
     )
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_batches_kept_for_epochs_never_change(paths: dict[str, Path], start_method: str) -> None:
+    """More batches are kept than a worker has slots, while others are let go."""
+    dataset = FastDataset(paths["raw"], with_index=True)
+    plain, _, _ = dataset.collate(dataset.__getitems__(range(COUNT)))
+    options = LoaderOptions(
+        batch_size=2, order="random", workers=2, persistent_workers=True, start_method=start_method
+    )
+    loader = make_loader(dataset, options, epochs=3)
+    kept, places = [], []
+    for number, (images, _, indices) in enumerate(loader):
+        assert torch.equal(images, plain[indices])
+        places.append(images.data_ptr())
+        if number % 2:
+            kept.append((images[1:], indices[1:]))  # a view keeps the whole
+    assert len(kept) == 31
+    assert all(torch.equal(images, plain[indices]) for images, indices in kept)
+
+
+def test_a_worker_fills_the_same_memory_again(paths: dict[str, Path]) -> None:
+    dataset = FastDataset(paths["raw"])
+    inodes = []
+    loader = make_loader(dataset, LoaderOptions(batch_size=1, workers=1), epochs=2)
+    for images, _ in loader:
+        inodes.append(mapped_file(images.data_ptr()))
+    slots = [inode for inode in inodes if inode.startswith("/memfd:fastdata")]
+    # The first batches tell the trainer where the worker is; after that they travel in slots.
+    assert len(slots) > COUNT
+    assert len(set(slots)) <= 8
+
+
+def mapped_file(place: int) -> str:
+    """Return name and inode of the file that is mapped at an address of this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        bounds, _, _, _, inode, *name = line.split(maxsplit=5)
+        begin, end = (int(part, 16) for part in bounds.split("-"))
+        if begin <= place < end:
+            return f"{name[0] if name else ''} {inode}"
+    raise AssertionError("nothing is mapped there")
+
+
+def test_a_collate_function_around_ours(paths: dict[str, Path]) -> None:
+    """It sees a tuple, and what it returns travels in torch's own way."""
+    dataset = FastDataset(paths["raw"], with_index=True)
+    plain, labels, _ = dataset.collate(dataset.__getitems__(range(COUNT)))
+
+    def collate(samples: Any) -> dict[str, Any]:
+        images, _, indices = dataset.collate(samples)
+        return {"half": images[::2], "whole": dataset.collate(samples), "indices": indices}
+
+    loader: DataLoader[Any] = DataLoader(dataset, 4, num_workers=1, collate_fn=collate)
+    kept = list(loader)
+    for batch in kept:
+        assert torch.equal(batch["half"], plain[batch["indices"][::2]])
+        assert torch.equal(batch["whole"][0], plain[batch["indices"]])
+        assert torch.equal(batch["whole"][1], labels[batch["indices"]])
+        assert type(batch["whole"]) is tuple
+
+
+def test_large_labels_cross_processes(paths: dict[str, Path]) -> None:
+    masks = np.arange(COUNT * 5000, dtype=np.int32).reshape(COUNT, 5000)
+    dataset = FastDataset(paths["raw"], labels=masks, with_index=True)
+    kept = list(make_loader(dataset, LoaderOptions(batch_size=4, workers=1)))
+    for _, labels, indices in kept:
+        assert np.array_equal(labels.numpy(), masks[indices.numpy()])
+
+
+def test_where_the_trainer_cannot_look_into_a_worker(
+    paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(address: Any) -> Any:
+        raise PermissionError(address)
+
+    monkeypatch.setattr("fastdata_cli.loading.shared._opened", refuse)
+    dataset = FastDataset(paths["raw"], with_index=True)
+    plain, _, _ = dataset.collate(dataset.__getitems__(range(COUNT)))
+    for images, _, indices in make_loader(dataset, LoaderOptions(batch_size=4, workers=1)):
+        assert torch.equal(images, plain[indices])

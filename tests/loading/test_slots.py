@@ -37,7 +37,7 @@ VIEWS: dict[str, Callable[[NDArray[Any]], Any]] = {
     "a tensor": torch.from_numpy,
     "a row of a tensor": lambda array: torch.from_numpy(array)[2].permute(1, 0),
     "an array of a tensor": lambda array: torch.from_numpy(array)[1].numpy(),
-    "a memory view": lambda array: memoryview(array),
+    "a memory view": lambda array: array.data,
     "what stands behind it": lambda array: array.base,
     "a DLPack capsule": lambda array: torch.utils.dlpack.from_dlpack(array[:3]),
     "an object array": lambda array: np.array([array[0], None], object)[:1],

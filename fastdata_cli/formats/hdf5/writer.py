@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
 from fastdata_cli.errors import StaleStagingError, UsageError
-from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions, creation_arguments
 from fastdata_cli.formats.hdf5.layout import MANIFEST_NAME
 from fastdata_cli.formats.hdf5.stage import LIBVER, roll_back, session
 from fastdata_cli.formats.hdf5.texts import text_layout, write_texts
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest

@@ -11,8 +11,9 @@ from typing import Any
 
 from fastdata_cli.contract import Part, PartLimits, Receipt
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.lmdb.records import MANIFEST, column_layout, column_records, sample_key
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch
 from fastdata_cli.storage.table import SampleTable

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, Receipt, Target
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.formats.base import manifest_text
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.formats.zarr.arrays import create_group, create_images, write_sides
 from fastdata_cli.formats.zarr.compress import Blosc
 from fastdata_cli.formats.zarr.index import ABSENT, shard_index

@@ -137,7 +137,7 @@ def measurements(run: BenchReport | Record) -> tuple[Measurement, ...]:
     if isinstance(run, Record):
         return run.cases
     reads = [row.measurement for row in run.reads]
-    return (*reads, *(row.measurement for row in run.loaders))
+    return (*reads, *(row.measurement for row in (*run.loaders, *run.fast_loaders)))
 
 
 def _change(now: Measurement, before: Measurement | None, share: float) -> CaseChange:

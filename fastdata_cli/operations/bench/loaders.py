@@ -58,21 +58,31 @@ def measure_loaders(
     seconds: float,
     on_result: OnResult,
     extra: Sequence[LoaderCase] = (),
+    beside: Callable[[Subject, BenchOptions, PlainRead], LoaderCase] | None = None,
 ) -> tuple[Loaded, ...]:
     """Measure the DataLoader over all datasets, interleaved.
 
     Args:
+        beside: makes another loader over a dataset, which is measured and checked like the others;
+            those come last in what is returned, one for each dataset.
         extra: cases that are measured among them, and of which nothing is told or returned.
 
     Raises:
         MissingDependencyError: there is no torch (this module cannot be imported then).
     """
+    plain = {subject.name: PlainRead(subject) for subject in subjects}
     cases = [
-        LoaderCase(subject, loader_options(subject, options, workers), options.cache, plain=plain)
+        LoaderCase(
+            subject,
+            loader_options(subject, options, workers),
+            options.cache,
+            plain=plain[subject.name],
+        )
         for subject in subjects
-        for plain in [PlainRead(subject)]
         for workers in options.worker_counts
     ]
+    if beside is not None:
+        cases += [beside(subject, options, plain[subject.name]) for subject in subjects]
     every = [*cases, *extra]
     _share_out(seconds, cases, every, options)
     by_name = {case.name: case for case in every}
@@ -249,10 +259,12 @@ class LoaderCase:
         )
 
     def _start(self) -> Stream:
-        stream = Stream(self.dataset, self._options, epochs=1 if self._cold else ENDLESS)
-        self._stream = stream
-        stream.start()
-        return stream
+        self._stream = self._stream_of()
+        self._stream.start()
+        return self._stream
+
+    def _stream_of(self) -> Stream:
+        return Stream(self.dataset, self._options, epochs=1 if self._cold else ENDLESS)
 
     def _fill(self, stream: Stream) -> None:
         if self.arrivals is None and self.check_s:

@@ -22,6 +22,7 @@ from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stage_phase import Try
 from fastdata_cli.operations.bench.stream import host_to_device
 from fastdata_cli.operations.bench.subject import BatchShape, Subject, constant_subject
+from fastdata_cli.operations.bench.threads import FastLoaderCase
 from fastdata_cli.operations.bench.troubles import sentences, troubles
 from fastdata_cli.timing.resource_use import Resources
 
@@ -33,6 +34,7 @@ class Found:
     """The rows of the phase."""
 
     loaders: tuple[LoaderRow, ...] = ()
+    fast_loaders: tuple[LoaderRow, ...] = ()
     consumers: tuple[ConsumerRow, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     host_to_device: str = ""
@@ -58,10 +60,16 @@ def measure(
         found.host_to_device = "not measured: there was nothing to load"
         return found
     free = _free_cases(able, options)
-    loaded = measure_loaders(able, options, budget.begin("loader"), on_result, [*free.values()])
+    loaded = measure_loaders(
+        able, options, budget.begin("loader"), on_result, [*free.values()], FastLoaderCase
+    )
+    loaded, fast = loaded[: -len(able)], loaded[-len(able) :]
     found.loaders = tuple(each.row for each in loaded)
+    found.fast_loaders = tuple(each.row for each in fast)
     for each in loaded:
         _take_resources(each, found)
+    for row in found.fast_loaders:
+        _take_notes(row, "FastLoader", found)
     found.notes += sentences(
         trouble
         for (name, workers), resources in found.resources.items()
@@ -86,11 +94,14 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
     row = loaded.row
     if loaded.resources is not None:
         found.resources[row.dataset, row.workers] = loaded.resources
-    with_workers = workers_words(row.workers)
+    _take_notes(row, workers_words(row.workers), found)
+
+
+def _take_notes(row: LoaderRow, how: str, found: Found) -> None:
     if row.each_once is False:
-        found.notes.append(f"{row.dataset}: not every sample came once, {with_workers}")
+        found.notes.append(f"{row.dataset}: not every sample came once, {how}")
     if row.same_bytes is False:
-        found.notes.append(f"{row.dataset}: other bytes than a plain read, {with_workers}")
+        found.notes.append(f"{row.dataset}: other bytes than a plain read, {how}")
     found.notes += [f"{row.dataset}: {note}" for note in row.cache.notes]
 
 

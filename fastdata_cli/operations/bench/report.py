@@ -116,7 +116,7 @@ class LoaderRow:
     """The batches' checksum equals that of a plain read."""
     cache: CacheFacts
     line: str
-    """The ``DataLoader(...)`` line that does the same."""
+    """The ``DataLoader(...)`` or ``FastLoader(...)`` line that does the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +159,8 @@ class BenchReport:
     stages: tuple[StageRow, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     loaders: tuple[LoaderRow, ...] = ()
+    fast_loaders: tuple[LoaderRow, ...] = ()
+    """FastLoader, one row for each dataset: threads, and no workers."""
     consumers: tuple[ConsumerRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     host_to_device: str = ""

@@ -195,12 +195,13 @@ class _Run:
         self.notes.update(dict.fromkeys(found.notes))
         self._update(
             loaders=found.loaders,
+            fast_loaders=found.fast_loaders,
             consumers=found.consumers,
             ceilings=(*self.report.ceilings, *found.ceilings),
             host_to_device=found.host_to_device,
             best_line=found.best_line,
         )
-        for row in found.loaders:
+        for row in (*found.loaders, *found.fast_loaders):
             self._note_failure(row.dataset, row.measurement)
 
     def finish(self) -> BenchReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class Stream:
         self._options = options
         self._epochs = epochs
         self._make = make
-        self._batches: Iterator[Sequence[Any]] | None = None
+        self._batches: Any = None
         self._begun = 0.0
         self.first_batch_s: float | None = None
 
@@ -79,7 +79,10 @@ class Stream:
         self._begun = time.perf_counter()
         with words_of(self._dataset), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # more workers than cores: asked for
-            self._batches = iter(self._make(self._dataset, self._options, epochs=self._epochs))
+            self._batches = self._iterate()
+
+    def _iterate(self) -> Any:
+        return iter(self._make(self._dataset, self._options, epochs=self._epochs))
 
     @property
     def age_s(self) -> float:
@@ -94,7 +97,7 @@ class Stream:
         """
         assert self._batches is not None, "started"
         with words_of(self._dataset):
-            batch = next(self._batches, None)
+            batch: Sequence[Any] | None = next(self._batches, None)
         if self.first_batch_s is None:
             self.first_batch_s = self.age_s
         return batch
@@ -107,7 +110,12 @@ class Stream:
         """
         workers = self._options.workers
         ahead = workers * (self._options.prefetch_factor or _PREFETCH)
-        return taken > ahead or (taken > workers and self.age_s >= _LONGEST_FILL_S)
+        return taken > ahead or (taken > workers and self.is_slow)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it has been running for so long that what was made ahead must do."""
+        return self.age_s >= _LONGEST_FILL_S
 
     def fill(self) -> None:
         """Take the first batch, and those that workers made ahead meanwhile."""
