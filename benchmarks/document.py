@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import Judgement, TableFacts, Verdict, compared, figure, judge, tables_of
+from benchmarks.suite import TABLES
 from benchmarks.tables import markdown, spread
 from fastdata_cli.errors import FastdataError
 from fastdata_cli.timing.record import Record, load_record, save_record
@@ -85,7 +86,7 @@ def _machine(record: Record) -> Iterator[str]:
         "processor": f"{where.cpu_model}, {where.cores_usable} usable cores",
         "memory": f"{where.memory_bytes / 2**30:.0f} GiB",
         "storage": ", ".join(f"{each.filesystem} on {each.device}" for each in where.storage),
-        "software": f"Linux {where.kernel}, Python {where.python}, fastdata {where.fastdata}",
+        "software": f"{where.kernel}, {where.python}, fastdata {where.fastdata}",
         "libraries": ", ".join(f"{name} {version}" for name, version in where.libraries.items()),
         "other libraries": _peers(record),
         "measured": record.started[:10],
@@ -135,7 +136,13 @@ def _loss(table: TableFacts, judged: Judgement) -> str:
     else:
         pairs = [(figure(judged.ours, limit), limit) for limit in row.limits if judged.ours]
         found = ", ".join(f"{value:.3g} of {of.most:g} {of.unit}" for value, of in pairs if value)
-    return f"- **{table.title}: {row.what}**: {found}. {row.why or 'Not explained yet.'}"
+    return f"- **{table.title}: {row.what}**: {found}. {_why(row.case)}"
+
+
+def _why(name: str) -> str:
+    """Return why a row is behind, as it is explained now: the run may be older."""
+    rows = {row.name: row for table in TABLES for row in table.rows}
+    return (name in rows and rows[name].why) or "Not explained yet."
 
 
 def _ahead(record: Record, table: TableFacts) -> Iterator[str]:

@@ -27,7 +27,7 @@ _LARGE_SIDE = 4000
 _LARGE_PIXELS = 8_000_000
 # In steps of 255: a camera's files of twelve megapixels are megabytes, because its sensor makes
 # noise. What is enlarged has none, and would decode faster than any photograph.
-_NOISE = 4.0
+_NOISE = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)

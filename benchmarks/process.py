@@ -45,6 +45,7 @@ class SideProcess:
         self, table: Table, side: Side, data: Data, *, name: str, python: Path | None = None
     ) -> None:
         self.name = name
+        self._data = data
         self._process = subprocess.Popen(
             [python or sys.executable, "-m", "benchmarks.child"],
             cwd=_ROOT,
@@ -96,9 +97,14 @@ class SideProcess:
             raise self._ended()
         answer = json.loads(text)
         if "failure" in answer:
-            failure = answer["failure"]
-            raise SideFailedError(failure["message"], hint=failure["hint"], kind=failure["kind"])
+            raise self._failed(**answer["failure"])
         return answer
+
+    def _failed(self, *, kind: str, message: str, hint: str) -> SideFailedError:
+        # A record may be published, and names no folder of this machine.
+        for folder, word in ((self._data.work, "data"), (str(_ROOT), ".")):
+            message, hint = message.replace(folder, word), hint.replace(folder, word)
+        return SideFailedError(message, hint=hint, kind=kind)
 
     def _ended(self) -> SideFailedError:
         return SideFailedError(

@@ -31,7 +31,6 @@ class RowFacts:
 
     case: str
     what: str
-    why: str
     reference: str | None
     target: float | None
     aim: float | None
@@ -190,7 +189,6 @@ def _row_facts(table: Table, row: Row) -> RowFacts:
     return RowFacts(
         case=row.name,
         what=row.what,
-        why=row.why,
         reference=table.case_name(row.reference) if row.reference else None,
         target=row.target,
         aim=row.aim,

@@ -151,7 +151,7 @@ def _judged(table: Table, *cases: Measurement) -> tuple[Record, TableFacts, list
     return record, facts, list(judge(record, facts))
 
 
-def test_a_row_is_judged_by_its_reference() -> None:
+def test_a_row_is_judged_by_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = _side("r")
     table = Table(
         name="t",
@@ -186,6 +186,7 @@ def test_a_row_is_judged_by_its_reference() -> None:
     assert "| what peer does | 200 | r | 50 | 4.00 (4.00–4.00) | 1.25 |  |  |" in text
     assert "not asked for" not in text
     assert "- absent: x is not there (pip install x)." in text
+    monkeypatch.setattr(document, "TABLES", (table,))
     losses = list(document._losses(record, [facts]))
     assert losses == [
         "- **T: slow**: 0.50 (0.50–0.50) of 0.9. Reading takes it all.",

@@ -16,6 +16,11 @@ SUFFIXES = {
     "tree": "",
 }
 
+_SYNCED = (
+    "GNU tar returns when its output is in the page cache, fastdata when it is on the disk: "
+    "the line with fsync shows what that costs here."
+)
+
 BYTES = Table(
     name="convert",
     title="Converting, bytes kept",
@@ -27,6 +32,7 @@ BYTES = Table(
             ready=conversion(name, SUFFIXES[name], payload="encoded"),
             reference=references.TAR,
             target=1.0 if name == "webdataset" else 0.7,
+            why=_SYNCED,
         )
         for name in ("webdataset", "lmdb", "zarr", "raw", "hdf5")
     ),

@@ -157,6 +157,18 @@ class FormatConformance:
         with pytest.raises(ValueError, match="out "):
             reader.read_many(wanted, out.astype(np.float32))
 
+    def test_read_each(self, reader: Reader, samples: list[Sample]) -> None:
+        """The images of ``read_many``, one by one; they stay when the reader is closed."""
+        for wanted in ([40, 3, 3, 0, 17], np.array([5]), []):
+            images = reader.read_each(wanted)
+            reader.close()
+            assert len(images) == len(wanted)
+            for image, index in zip(images, wanted, strict=True):
+                assert image.dtype == samples[index].image.dtype
+                assert np.array_equal(image, samples[index].image)
+        with pytest.raises(IndexError):
+            reader.read_each([len(reader)])
+
     def test_locate(self, reader: Reader, samples: list[Sample]) -> None:
         """With LOCATE, samples are where they are said to be, in their order."""
         wanted = [40, 3, 3, 0, 17]

@@ -63,26 +63,19 @@ def measure_loaders(
     """Measure the DataLoader over all datasets, interleaved.
 
     Args:
-        beside: makes another loader over a dataset, which is measured and checked like the others;
-            those come last in what is returned, one for each dataset.
+        beside: makes another loader over each dataset, to be measured alike; those come last.
         extra: cases that are measured among them, and of which nothing is told or returned.
 
     Raises:
         MissingDependencyError: there is no torch (this module cannot be imported then).
     """
-    plain = {subject.name: PlainRead(subject) for subject in subjects}
+    plain = [(subject, PlainRead(subject)) for subject in subjects]
     cases = [
-        LoaderCase(
-            subject,
-            loader_options(subject, options, workers),
-            options.cache,
-            plain=plain[subject.name],
-        )
-        for subject in subjects
+        LoaderCase(each, loader_options(each, options, workers), options.cache, plain=read)
+        for each, read in plain
         for workers in options.worker_counts
     ]
-    if beside is not None:
-        cases += [beside(subject, options, plain[subject.name]) for subject in subjects]
+    cases += [beside(each, options, read) for each, read in plain] if beside else []
     every = [*cases, *extra]
     _share_out(seconds, cases, every, options)
     by_name = {case.name: case for case in every}
@@ -232,8 +225,7 @@ class LoaderCase:
         """Return what was measured."""
         measurement = self.measurement or Measurement(name=self.name)
         resources = self.resources
-        rates = measurement.seconds_per_sample
-        each_once = same_bytes = None
+        rates, each_once, same_bytes = measurement.seconds_per_sample, None, None
         try:
             each_once, same_bytes = self._judge()
         except FastdataError as problem:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from fastdata_cli.loading.dataset import FastDataset
 from fastdata_cli.loading.fastloader import FastLoader
 from fastdata_cli.loading.loader import LoaderOptions
+from fastdata_cli.loading.orders import Order
 from fastdata_cli.operations.bench.arrivals import PlainRead
 from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options
 from fastdata_cli.operations.bench.report import LoaderRow
@@ -60,7 +61,7 @@ def _fast_loader(dataset: FastDataset, options: LoaderOptions, epochs: int) -> F
     return FastLoader(
         dataset,
         options.batch_size,
-        order=options.order,
+        order=cast(Order, options.order),
         epochs=epochs,
         pin_memory=options.pin_memory,
         on_bad="skip",
