@@ -40,10 +40,10 @@ def test_damage_is_found(ours: Path) -> None:
     assert len(reader) == 4
     assert reader.notes == {"surplus-file": 1}
     assert [(each.index, each.key, each.kind) for each in reader.verify()] == [
+        (-1, "cat/new.png", "surplus"),
         (0, "cat/a.png", "missing"),
         (1, "cat/b.png", "corrupt"),
         (2, "dog/a.png", "corrupt"),
-        (-1, "cat/new.png", "surplus"),
     ]
     assert [each.index for each in reader.verify(range(2, 4))] == [2]
 

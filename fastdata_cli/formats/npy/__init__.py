@@ -26,6 +26,9 @@ from fastdata_cli.storage.listing_names import is_unwanted
 # What may stand beside the arrays; any other file makes a folder something else.
 _BESIDE = (b".txt", b".md", b".json", b".jsonl", b".csv", b".tsv", b".yaml", b".yml")
 
+# A folder whose first files have the name of arrays and are none is no folder of arrays.
+_LOOKED_INTO = 16
+
 
 def _recognises(path: Path) -> bool:
     try:
@@ -33,14 +36,18 @@ def _recognises(path: Path) -> bool:
             return not is_unwanted(os.fsencode(path.name)) and _holds_only_arrays(path)
         if not path.is_file():
             return False
-        with open(path, "rb") as file:
-            return is_npy(file.read(8))
+        return _is_array(path)
     except (OSError, ValueError):
         return False
 
 
+def _is_array(path: Path | bytes) -> bool:
+    with open(path, "rb") as file:
+        return is_npy(file.read(8))
+
+
 def _holds_only_arrays(folder: Path) -> bool:
-    waiting, arrays = [os.fsencode(folder)], 0
+    waiting, named, found = [os.fsencode(folder)], 0, False
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
@@ -49,10 +56,11 @@ def _holds_only_arrays(folder: Path) -> bool:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif is_npy_name(entry.name):
-                    arrays += 1
+                    named += 1
+                    found = found or (named <= _LOOKED_INTO and _is_array(entry.path))
                 elif not entry.name.lower().endswith(_BESIDE):
                     return False
-    return arrays > 0
+    return found
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
