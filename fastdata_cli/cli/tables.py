@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fastdata_cli.keys import printable, to_text
+from fastdata_cli.operations.sizes import size_text as size_text
 from fastdata_cli.sample import Reject
 from fastdata_cli.timing.stages import Stage
 
@@ -87,15 +88,6 @@ def _titled(title: str, table: Table) -> RenderableType:
 def shape_text(shape: tuple[int, ...] | None, dtype: str = "") -> str | None:
     """Return ``224×224×3 uint8``."""
     return None if shape is None else ("×".join(map(str, shape)) + f" {dtype}").strip()
-
-
-def size_text(count: float) -> str:
-    """Return bytes in a unit that people read, powers of 1000."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def time_text(seconds: float) -> str:

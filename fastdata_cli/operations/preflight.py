@@ -11,6 +11,7 @@ from fastdata_cli.errors import BadSampleError, FastdataError, StorageError
 from fastdata_cli.formats.base import files_below
 from fastdata_cli.operations.estimate import estimate
 from fastdata_cli.operations.plan import Plan, spread
+from fastdata_cli.operations.sizes import size_text
 from fastdata_cli.sample import Payload
 from fastdata_cli.storage.staging import staging_root
 
@@ -43,8 +44,8 @@ def preflight(plan: Plan) -> None:
         return  # the run itself says what is wrong, and names the sample
     if needed > free * _NEARLY:
         raise StorageError(
-            f"{plan.path} needs about {_gigabytes(needed)}, and {folder} has "
-            f"{_gigabytes(free)} free",
+            f"no space: {plan.path} needs about {size_text(needed)}, and {folder} has "
+            f"{size_text(free)} free",
             hint="make room, choose another place or codec, or write it in pieces with --limit; "
             "--no-preflight tries all the same",
             path=str(plan.path),
@@ -88,7 +89,3 @@ def _logical_bytes(plan: Plan) -> int:
         with contextlib.suppress(BadSampleError):
             total += plan.source.reader.read(position).image.nbytes
     return total * plan.total // max(len(positions), 1)
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:,.1f} GB"

@@ -1,4 +1,4 @@
-"""How much room a dataset takes, in bounded time."""
+"""How much room a dataset takes, in bounded time; and sizes in words."""
 
 from __future__ import annotations
 
@@ -31,3 +31,12 @@ def stored_bytes(reader: Reader) -> StoredBytes:
         except OSError:
             absent.append(file)
     return StoredBytes(total, next(files, None) is None, tuple(absent))
+
+
+def size_text(count: float) -> str:
+    """Return bytes in a unit that people read, powers of 1000."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
