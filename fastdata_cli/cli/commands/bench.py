@@ -20,6 +20,7 @@ from fastdata_cli.contract import Reader
 from fastdata_cli.errors import EXIT_FOUND, EXIT_INTERRUPTED, UsageError
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import (
+    ATTEMPTS,
     DEFAULT_SHARE,
     ComparisonReport,
     compare_records,
@@ -81,8 +82,10 @@ def _bench(
         changes = None
         if before is not None:
             changes = compare_records(found, before, share=share)
-            if fail_if_slower and changes.slower:
-                listener.notice("slower than the record: measured once more, to be sure")
+            for attempt in ATTEMPTS:
+                if not (fail_if_slower and changes.slower):
+                    break
+                listener.notice(f"slower than the record: measured {attempt}, to be sure")
                 again = _run(readers, options, listener, None)
                 changes = confirmed(changes, compare_records(again, before, share=share))
     _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)

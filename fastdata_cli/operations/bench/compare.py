@@ -18,6 +18,9 @@ DEFAULT_SHARE = 0.05
 """What a case may be slower by where ``--fail-if-slower`` does not say."""
 
 # They say how long and how often is measured, or what is shown: not what.
+ATTEMPTS = ("once more", "a third time", "a fourth time")
+"""How often what looks slower is measured again, until it does not."""
+
 _NOT_COMPARED = frozenset({"seconds", "repeats", "advise"})
 
 
@@ -122,10 +125,10 @@ def compare_records(
 
 
 def confirmed(first: ComparisonReport, again: ComparisonReport) -> ComparisonReport:
-    """Return the first comparison, too slow only in what a second run finds too slow as well.
+    """Return the first comparison, too slow only in what another run finds too slow as well.
 
-    One run in some dozens is slow by chance alone: a neighbour that came, a clock that fell. A
-    slower build is slow each time.
+    One run in some dozens is slow by chance alone: a neighbour that came, a clock that fell. That
+    may last for one more run. A slower build is slow each time.
     """
     slow = {case.name for case in again.slower}
     cases = [replace(case, too_slow=case.too_slow and case.name in slow) for case in first.cases]
