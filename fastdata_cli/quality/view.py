@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,32 @@ REDUCED_SIDE = 256
 
 _LEAST_REDUCED = 8
 _SMALLEST = (1, 1)
+
+
+T = TypeVar("T")
+
+
+class _once(Generic[T]):  # noqa: N801 - reads like the decorator that it is
+    """A property that is computed on first use.
+
+    ``functools.cached_property`` of Python 3.11 holds one lock for all objects while it computes:
+    threads would decode one image after another.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, view: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, view: object, owner: type) -> T: ...
+    def __get__(self, view: object | None, owner: type) -> T | Self:
+        if view is None:
+            return self
+        value = self._compute(view)
+        view.__dict__[self._compute.__name__] = value
+        return value
 
 
 class View:
@@ -68,14 +94,14 @@ class View:
         assert self.data is not None
         return self.data
 
-    @cached_property
+    @_once
     def header(self) -> Header | None:
         """What the file says of itself; None for pixels."""
         if self._decoded is not None:
             return self._decoded.header
         return None if self.data is None else probe(self._bytes, self.policy)
 
-    @cached_property
+    @_once
     def exif(self) -> Header | None:
         """The header as it stands in the file, turned or not by the policy; None for pixels."""
         if self.data is None or self.policy.orient:
@@ -101,7 +127,7 @@ class View:
         if self._array is None and self._decoded is None:
             self._decoded = decode(self._bytes, self.policy, at_least=_SMALLEST, grey=True)
 
-    @cached_property
+    @_once
     def pixels(self) -> NDArray[np.uint8]:
         """RGB, uint8, H×W×3, at full resolution; asked for before ``grey``, it serves both."""
         if self._array is not None:
@@ -118,7 +144,7 @@ class View:
             return self._decoded
         return decode(self._bytes, self.policy, at_least=at_least)
 
-    @cached_property
+    @_once
     def grey(self) -> NDArray[np.uint8]:
         """Luma by ITU-R BT.601, uint8, H×W, at full resolution.
 
@@ -131,7 +157,7 @@ class View:
         self._decoded = decode(self._bytes, self.policy, grey=True)
         return self._decoded.pixels
 
-    @cached_property
+    @_once
     def reduced(self) -> NDArray[np.uint8]:
         """Grey at a size that does not depend on the image's: means of k×k pixels, rounded.
 
@@ -153,7 +179,7 @@ class View:
             cv2.resize(whole, (columns, rows), interpolation=cv2.INTER_AREA), np.uint8
         )
 
-    @cached_property
+    @_once
     def moments(self) -> tuple[float, float]:
         """Mean and population variance of grey."""
         mean, deviation = opencv().meanStdDev(self.grey)
@@ -166,7 +192,7 @@ class View:
             return self._decoded.notes
         return self.header.notes if self.header is not None else ()
 
-    @cached_property
+    @_once
     def _bytes(self) -> bytes:
         assert self.data is not None
         return self.data.tobytes()
