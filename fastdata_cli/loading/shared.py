@@ -95,18 +95,25 @@ class _Slot:
 
 @dataclass(eq=False)
 class Loan:
-    """One use of a slot."""
+    """One use of a slot.
+
+    It keeps the slot until it is sent, whatever becomes of the views: torch takes a tensor that is
+    sent beside the batch, a slice of it say, into other memory, and with it all that shares its
+    storage. Nobody would see the slot any more, and it would be filled again before it is sent.
+    """
 
     slot: _Slot
     words: Address
     shape: tuple[int, ...]
     dtype: str
+    array: NDArray[Any] | None
     sent: bool = False
 
     def send(self) -> Sent:
         """Return what the trainer needs; from here on the slot is in its hands. Once only."""
         self.sent = True
         self.slot.uses += 1
+        self.array = None  # only now: a use that was counted is free when the trainer says so
         return Sent(
             self.slot.file.address,
             self.words,
@@ -143,7 +150,7 @@ class SharedSlots:
             return None
         slot.seen = True
         array = leased(slot.file.memory, shape, dtype, partial(setattr, slot, "seen", False))
-        return array, Loan(slot, self.address, shape, dtype.str)
+        return array, Loan(slot, self.address, shape, dtype.str, array)
 
     def close(self) -> None:
         """Give the files back; views of the memory stay good."""

@@ -63,6 +63,27 @@ def test_a_slot_is_used_again_when_the_last_view_is_gone(slots: SharedSlots) -> 
     assert (third.array() == 3).all()
 
 
+def test_what_is_not_sent_yet_stays_though_nobody_views_it(slots: SharedSlots) -> None:
+    found = slots.empty(SHAPE, BYTE)
+    assert found is not None
+    array, loan = found
+    array[:] = 1
+    del array, found  # as when torch takes a slice beside the batch into memory of its own
+    other = send(slots, 2)
+    sent = loan.send()
+    assert other.slot != sent.slot
+    assert (sent.array() == 1).all()
+
+
+def test_a_loan_that_is_dropped_gives_its_slot_back(slots: SharedSlots) -> None:
+    first = send(slots, 1)
+    first.array()
+    found = slots.empty(SHAPE, BYTE)
+    assert found is not None
+    del found
+    assert send(slots, 2).slot == first.slot
+
+
 def test_what_is_not_taken_yet_stays(slots: SharedSlots) -> None:
     sent = [send(slots, value) for value in range(4)]
     assert len({each.slot for each in sent}) == 4
