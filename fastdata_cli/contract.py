@@ -32,6 +32,8 @@ class Capability(Flag):
     """``locate`` says where samples are stored."""
     PARALLEL_WRITE = auto()
     """``write_part`` may run in several threads at once, parts in any order."""
+    APPEND = auto()
+    """A writer adds to what stands at its destination: see ``Target.standing``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,16 @@ class Reader(Protocol):
         """
         ...
 
+    def compare(
+        self, indices: Sequence[int] | NDArray[np.int64], images: Sequence[NDArray[Any]]
+    ) -> Iterator[Finding]:
+        """Yield which of the images that were read from ``indices`` are not what was written.
+
+        By their checksums; encoded images of a dataset without any are judged by structure.
+        Nothing is read again.
+        """
+        ...
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span and yield what does not match its checksums or structure.
 
@@ -247,6 +259,12 @@ class Target:
     """With the schema while writing; ``publish`` gets the final one."""
     overwrite: bool = False
     """The caller has checked that what stands at ``path`` may be replaced."""
+    standing: Manifest | None = None
+    """Of the dataset at ``path``, which is to be added to, where the format has APPEND. ``begin``
+    then returns a part 0 that holds all its samples, and whose ``source_stop`` is 0. It stays as
+    it is, and readable, until ``publish`` puts the larger one in its place at once."""
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """What the run depends on, by name, JSON-able: kept to say what another run has otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)

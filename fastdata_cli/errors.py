@@ -29,6 +29,11 @@ EXIT_FOUND = 3
 EXIT_INTERRUPTED = 130
 
 
+def words_of(problem: BaseException) -> str:
+    """Return what the error of another library says, on one line."""
+    return " ".join(str(problem).split())
+
+
 class FastdataError(Exception):
     """Root of all errors that fastdata raises on purpose.
 

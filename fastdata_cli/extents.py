@@ -83,6 +83,19 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Images of one size that lie in one file, one after another: image i is row i."""
+
+    start: int
+    """Where the first begins."""
+    each: int
+    """Bytes of an image."""
+    count: int
+    file: int = 0
+    """Number of the file."""
+
+
+@dataclass(frozen=True, slots=True)
 class Extents:
     """Where some samples are stored: M rows, whose bytes, end to end, are the samples in order.
 

@@ -8,14 +8,24 @@ so that equal runs write equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
+
 from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.json_text import parse_object
 from fastdata_cli.sample import Payload, Schema
 
 MANIFEST_VERSION = 1
+
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("source", "options", "counts", "layout"), dict),
+    **dict.fromkeys(("format", "table", "tool"), str),
+}
+# Beyond what any disk holds, and 64-bit sums of it still fit.
+_MOST = 1 << 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +47,9 @@ class Manifest:
     """xxh3-128 over keys, labels and metadata; empty in manifests that are older than it."""
     tool: str = ""
     """Name and version of the writer."""
+    generations: Sequence[Mapping[str, Any]] = ()
+    """What each run added, the first included: ``number`` (from 1), ``samples``, ``source`` (its
+    fingerprint), ``tool``, ``counts``. Empty in a dataset that was never added to."""
 
     def finished(
         self, num_samples: int, max_image_bytes: int | None = None, table: str = ""
@@ -48,6 +61,8 @@ class Manifest:
     def to_json(self) -> str:
         """Return the JSON text, the same for equal manifests."""
         record = {"fastdata_manifest": MANIFEST_VERSION, **asdict(self)}
+        if not self.generations:  # then earlier versions can read it
+            del record["generations"]
         return json.dumps(record, indent=1, sort_keys=True, ensure_ascii=True)
 
     @classmethod
@@ -58,9 +73,9 @@ class Manifest:
             DamagedDatasetError: not a manifest, or one of a later version.
         """
         try:
-            record = json.loads(text)
+            record = parse_object(text)
             version = record.pop("fastdata_manifest")
-        except (ValueError, KeyError, AttributeError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError) as problem:
             raise DamagedDatasetError(f"{where}: the manifest cannot be read") from problem
         if version != MANIFEST_VERSION:
             raise DamagedDatasetError(
@@ -68,18 +83,55 @@ class Manifest:
                 hint="upgrade fastdata-cli",
             )
         try:
-            return cls(**{**record, "schema": _schema(record["schema"])})
+            generations = tuple(map(dict, record.get("generations", ())))
+            _require_kinds(record)
+            changed = {"schema": _schema(record["schema"]), "generations": generations}
+            return cls(**{**record, **changed})
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise DamagedDatasetError(f"{where}: the manifest lacks a field") from problem
+            raise DamagedDatasetError(
+                f"{where}: the manifest lacks a field, or holds what cannot be in it ({problem})"
+            ) from problem
+
+
+def _require_kinds(record: Mapping[str, Any]) -> None:
+    for name, kind in _KINDS.items():
+        if not isinstance(record.get(name, kind()), kind):
+            raise TypeError(f"{name} is no {kind.__name__}")
 
 
 def _schema(record: Mapping[str, Any]) -> Schema:
-    shape = record["image_shape"]
-    return Schema(
-        payload=Payload(record["payload"]),
-        num_samples=None if record["num_samples"] is None else int(record["num_samples"]),
-        image_shape=None if shape is None else tuple(int(side) for side in shape),
-        dtype=str(record["dtype"]),
-        max_image_bytes=record["max_image_bytes"],
-        class_names=tuple(record["class_names"]),
+    """Return the schema; numbers and a dtype that no dataset can have raise ValueError."""
+    shape, dtype, names = record["image_shape"], record["dtype"], record["class_names"]
+    payload = Payload(record["payload"])
+    if (payload is Payload.PIXELS) != (shape is not None):
+        raise ValueError("pixels have a shape, and encoded images have none")
+    if np.dtype(dtype).name != dtype or np.dtype(dtype).kind not in "buif":
+        raise ValueError("the dtype is no plain number")
+    for name in names:
+        name.encode("utf-8", "surrogateescape")  # JSON may hold half a character
+    schema = Schema(
+        payload=payload,
+        num_samples=_count(record["num_samples"]),
+        image_shape=None if shape is None else tuple(_side(side) for side in shape),
+        dtype=dtype,
+        max_image_bytes=_count(record["max_image_bytes"]),
+        class_names=tuple(names),
     )
+    if (shape is not None and len(shape) != 3) or schema.pixel_bytes > _MOST:
+        raise ValueError("the shape is none of an image")
+    return schema
+
+
+def _count(value: object) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _side(value: object) -> int:
+    side = _count(value)
+    if not side:
+        raise ValueError(f"{value!r} is no side of an image")
+    return side

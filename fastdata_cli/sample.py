@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.errors import BadSampleError
+from fastdata_cli.json_text import parse_object
+
 UNLABELLED = -1
 """The label of a sample that has none."""
 
@@ -98,14 +101,15 @@ class Batch:
         return self.images[self.offsets[index] : self.offsets[index + 1]]
 
     def sample(self, index: int) -> Sample:
-        """Return one sample; its image is a view into this batch."""
+        """Return one sample; its image is a view into this batch.
+
+        Raises:
+            BadSampleError: its metadata is no JSON object.
+        """
         text = self.metadata[index] if self.metadata else None
-        return Sample(
-            self.keys[index],
-            self.image(index),
-            int(self.labels[index]),
-            json.loads(text) if text else None,
-        )
+        key = self.keys[index]
+        metadata = metadata_of(text, key)
+        return Sample(key, self.image(index), int(self.labels[index]), metadata)
 
     def __iter__(self) -> Iterator[Sample]:
         return (self.sample(index) for index in range(len(self)))
@@ -128,6 +132,21 @@ class Batch:
             offsets,
             [metadata_text(sample.metadata) for sample in samples],
         )
+
+
+def metadata_of(text: str | None, key: str) -> dict[str, Any] | None:
+    """Return the metadata that a container stored as text: the inverse of ``metadata_text``.
+
+    Raises:
+        BadSampleError: it is no JSON object; names the sample.
+    """
+    if not text:
+        return None
+    try:
+        return parse_object(text)
+    except ValueError as problem:
+        detail = f"its metadata cannot be read ({problem})"
+        raise BadSampleError(key=key, reason="corrupt", detail=detail) from problem
 
 
 def metadata_text(metadata: Mapping[str, Any] | None) -> str | None:

@@ -24,7 +24,7 @@ def run_plan(
     Args:
         look_ahead: refuse what the disk has no room for before anything is written.
     """
-    if not overwrite:
+    if not overwrite and plan.growth is None:
         _end_if_published(plan, listener)
     try:
         if look_ahead:

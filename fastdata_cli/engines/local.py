@@ -23,9 +23,12 @@ def ordered_map(
     others decode: two Python threads that open files hand the interpreter lock back and forth.
 
     Args:
-        workers: threads that run ``function``.
+        workers: threads that run ``function``; 0 for the caller's own.
         ahead: how many items may be drawn and not yet yielded.
     """
+    if not workers:
+        yield from map(function, items)
+        return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="fastdata")
     pending: deque[Future[R]] = deque()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +27,11 @@ from fastdata_cli.storage.process_local import Inherited, ProcessLocal
 from fastdata_cli.storage.table import SampleTable, checksum
 
 H = TypeVar("H")
+T = TypeVar("T")
 
 TABLE_CHANGED = Finding(-1, "", "corrupt", "keys, labels or metadata are not what was written")
+
+_ANOTHER_CHECKSUM = "its checksum does not match"
 
 # A scan reads blocks of about this many bytes: long enough to be sequential, short enough to hold.
 _SCAN_BYTES = 8 << 20
@@ -147,9 +150,10 @@ class IndexedReader(ABC, Generic[H]):
             try:
                 batch = self.read_many(list(block))
             except BadSampleError:
-                yield from (self._read_or_reject(index) for index in block)
+                yield from (self._read_or_reject(i, self.read, i) for i in block)
             else:
-                yield from (self._judged(i, s) for i, s in zip(block, batch, strict=True))
+                pairs = enumerate(block)
+                yield from (self._read_or_reject(i, batch.sample, at) for at, i in pairs)
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut into nearly equal spans."""
@@ -176,6 +180,20 @@ class IndexedReader(ABC, Generic[H]):
             return None
         return TABLE_CHANGED
 
+    def compare(
+        self, indices: Sequence[int] | NDArray[np.int64], images: Sequence[NDArray[Any]]
+    ) -> Iterator[Finding]:
+        """Yield which of the images that were read from ``indices`` are not what was written."""
+        chosen = self._checked(indices)
+        table = self._table.get()
+        if self._has_checksums():
+            found = np.fromiter(map(checksum, images), np.uint64, len(chosen))
+            for index in chosen[found != table.checksums[chosen]].tolist():
+                yield Finding(index, table.keys[index], "corrupt", _ANOTHER_CHECKSUM)
+        elif self.schema.payload is Payload.ENCODED:
+            for index, image in zip(chosen.tolist(), images, strict=True):
+                yield from _structural_findings(index, table.keys[index], image)
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Read the span and compare; encoded images without checksums are judged by structure."""
         if span is None:
@@ -186,7 +204,7 @@ class IndexedReader(ABC, Generic[H]):
             if isinstance(found, Reject):
                 yield Finding(index, found.key, found.reason, found.detail)
             elif by_structure:
-                yield from _structural_findings(index, found)
+                yield from _structural_findings(index, found.key, found.image)
 
     def verify_whole(self) -> Iterator[Finding]:
         """Yield what is wrong with the table, and what opening could not use."""
@@ -205,9 +223,10 @@ class IndexedReader(ABC, Generic[H]):
         """Be told which samples a scan asks for next: to have them fetched from disk, say."""
         return
 
-    def _read_or_reject(self, index: int) -> Sample | Reject:
+    def _read_or_reject(self, index: int, read: Callable[[T], Sample], of: T) -> Sample | Reject:
+        """Return what ``read`` makes of ``of``, or what is wrong with it."""
         try:
-            return self._judged(index, self.read(index))
+            return self._judged(index, read(of))
         except BadSampleError as problem:
             return Reject(problem.key, problem.reason, problem.detail, index)
 
@@ -217,14 +236,15 @@ class IndexedReader(ABC, Generic[H]):
             return sample
         if checksum(sample.image) == self._table.get().checksums[index]:
             return sample
-        return Reject(sample.key, "corrupt", "its checksum does not match", index)
+        return Reject(sample.key, "corrupt", _ANOTHER_CHECKSUM, index)
 
     def _has_checksums(self) -> bool:
         return len(self._table.get().checksums) > 0
 
     def _checked(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         chosen = np.asarray(indices, np.int64).reshape(-1)
-        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
+        # As unsigned numbers, negative ones are the largest: one pass serves both bounds.
+        if len(chosen) and chosen.view(np.uint64).max() >= len(self):
             raise IndexError(f"indices reach outside the {len(self)} samples of {self.path}")
         return chosen
 
@@ -245,13 +265,13 @@ class IndexedReader(ABC, Generic[H]):
         return max(1, min(1024, _SCAN_BYTES // max(each, 1)))
 
 
-def _structural_findings(index: int, sample: Sample) -> Iterator[Finding]:
+def _structural_findings(index: int, key: str, image: NDArray[Any]) -> Iterator[Finding]:
     from fastdata_cli.imaging.check import check
 
     try:
-        check(sample.image.data)
+        check(image.data)
     except BadSampleError as problem:
-        yield Finding(index, sample.key, problem.reason, problem.detail)
+        yield Finding(index, key, problem.reason, problem.detail)
 
 
 def files_below(path: Path) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import lzma
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -18,7 +19,12 @@ import numpy as np
 from fastdata_cli.extents import Bytes, Codec, Window
 
 _SIZE_BYTES = 4
-DECODE_ERRORS = (RuntimeError, ValueError, OSError, EOFError, zlib.error, lzma.LZMAError)
+DECODE_ERRORS = (
+    RuntimeError, ValueError, OSError, EOFError, zlib.error, lzma.LZMAError,
+    zipfile.BadZipFile,
+    # Sizes that the bytes tell of: no memory holds them, or they are negative.
+    MemoryError, OverflowError, SystemError,
+)  # fmt: skip
 """What libraries raise over bytes that are not theirs."""
 
 
@@ -86,10 +92,14 @@ class ZlibStream:
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        try:
-            place(zlib.decompress(stored.array.data, bufsize=max(out.size, 1)), out)
+        stream = zlib.decompressobj()
+        try:  # no more than one byte too many: some bytes stand for a thousand times as many
+            data = stream.decompress(stored.array.data, out.size + 1)
         except zlib.error as problem:
             raise ValueError(str(problem)) from problem
+        if not stream.eof and len(data) <= out.size:
+            raise ValueError("the zlib stream is cut")
+        place(data, out)
 
 
 class NumcodecsCodec:

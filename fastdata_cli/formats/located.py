@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability
 from fastdata_cli.errors import BadSampleError, UnsupportedError
-from fastdata_cli.extents import Bytes, Column, Extents
+from fastdata_cli.extents import Bytes, Column, Extents, Rows
 from fastdata_cli.formats.base import Images, IndexedReader
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Sample, Schema
@@ -30,6 +30,9 @@ class Locator(ABC):
 
     files: FileMaps
     """The files that its extents refer to."""
+    rows: Rows | None = None
+    """Where all images are, if they are the rows of one table: they are then moved without asking
+    ``locate``."""
 
     @abstractmethod
     def locate(self, indices: Column) -> Extents:
@@ -178,6 +181,11 @@ class _Gathered:
         self.gather = Gather(locator.files)
 
     def fetch(self, indices: Column, out: NDArray[Any] | None) -> Images:
+        rows = self.locator.rows
+        if rows is not None and out is not None:
+            flat = out.reshape(-1).view(np.uint8)
+            if self.gather.take(rows, indices, flat):
+                return Images(out)
         extents = self.locator.locate(indices)
         images = _images_for(extents.sample_sizes(len(indices)), self._schema, out)
         self.gather.fill(extents, images.data.reshape(-1).view(np.uint8))

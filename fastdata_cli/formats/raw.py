@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Format, Part, Reader, Receipt, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.extents import Bytes, Column, Extents
+from fastdata_cli.extents import Bytes, Column, Extents, Rows
 from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.located import Library, LocatedReader, Locator, StoredRanges
 from fastdata_cli.formats.staged import StagedWriter
+from fastdata_cli.json_text import parse_object
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
@@ -43,8 +44,9 @@ NAME = "raw"
 class _Pixels(Locator):
     """Images of one size, one after another."""
 
-    def __init__(self, path: Path, each: int) -> None:
+    def __init__(self, path: Path, each: int, count: int) -> None:
         self.files = FileMaps(lambda _: str(path))
+        self.rows = Rows(0, each, count)
         self._each = each
 
     def locate(self, indices: Column) -> Extents:
@@ -82,7 +84,7 @@ class RawReader(LocatedReader):
         if record.get("byte_order", sys.byteorder) != sys.byteorder:
             raise DamagedDatasetError(f"{meta}: the data has the other byte order")
         self.manifest, self.schema = manifest, manifest.schema
-        expected, real = int(manifest.layout["data_bytes"]), (self.path / "data.raw").stat().st_size
+        expected, real = _data_bytes(manifest, meta), (self.path / "data.raw").stat().st_size
         if expected != real:
             raise DamagedDatasetError(
                 f"{self.path / 'data.raw'}: {real} bytes, and {expected} are expected",
@@ -93,7 +95,7 @@ class RawReader(LocatedReader):
     def _open_locator(self) -> Locator:
         path = self.path / "data.raw"
         if self.schema.payload is Payload.PIXELS:
-            return _Pixels(path, self.schema.pixel_bytes)
+            return _Pixels(path, self.schema.pixel_bytes, len(self))
         begins, lengths = self._column("begin"), self._column("length")
         ends, size = begins + lengths, path.stat().st_size
         if len(ends) and (min(begins.min(), lengths.min()) < 0 or ends.max() > size):
@@ -194,12 +196,20 @@ class RawWriter(StagedWriter):
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_bytes())
+        return parse_object(path.read_bytes())
     except (OSError, ValueError) as problem:
-        raise DamagedDatasetError(f"{path}: cannot be read as JSON") from problem
-    if not isinstance(record, dict):
-        raise DamagedDatasetError(f"{path}: not a JSON object")
-    return record
+        raise DamagedDatasetError(f"{path}: cannot be read as a JSON object") from problem
+
+
+def _data_bytes(manifest: Manifest, meta: Path) -> int:
+    """Return the bytes that ``data.raw`` is to have, by the manifest."""
+    noted, schema = manifest.layout.get("data_bytes"), manifest.schema
+    pixels = schema.payload is Payload.PIXELS
+    if schema.num_samples is None or type(noted) is not int:
+        raise DamagedDatasetError(f"{meta}: the manifest lacks a field")
+    if pixels and noted != schema.num_samples * schema.pixel_bytes:
+        raise DamagedDatasetError(f"{meta}: its shape and its number of bytes disagree")
+    return noted
 
 
 def _bytes_of(path: Path) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
+from fastdata_cli.errors import StaleStagingError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload
@@ -22,7 +23,7 @@ class StagedWriter(ABC):
         options: the format's write options.
     """
 
-    limits = PartLimits(samples=4096, bytes=16 << 20)
+    limits = PartLimits(samples=4096, bytes=32 << 20)
     resumable = True
     """False: an interrupted staging cannot be reopened, and a new run starts again."""
 
@@ -30,7 +31,12 @@ class StagedWriter(ABC):
         self.target = target
         self.schema = target.manifest.schema
         self.options = options
-        self.staging = Staging(target.path, overwrite=target.overwrite)
+        self.staging = Staging(
+            target.path,
+            overwrite=target.overwrite,
+            grows=target.standing is not None,
+            settled=target.settled,
+        )
         self.receipts: dict[int, Receipt] = {}
 
     @abstractmethod
@@ -55,13 +61,17 @@ class StagedWriter(ABC):
 
     def begin(self, fingerprint: str) -> Sequence[Receipt]:
         """Take the staging place; return the receipts of an interrupted equal run."""
-        receipts = self.staging.begin(fingerprint, resumable=self.resumable)
+        receipts = self._take_up(self.staging.begin(fingerprint, resumable=self.resumable))
         with storage_errors(self.staging.item):
             if receipts:
                 self._resume(receipts)
             else:
                 self._create()
         self.receipts = {receipt.part.index: receipt for receipt in receipts}
+        return receipts
+
+    def _take_up(self, receipts: list[Receipt]) -> list[Receipt]:
+        """Return the receipts to go on from, given those of an interrupted run."""
         return receipts
 
     @property
@@ -100,3 +110,35 @@ class StagedWriter(ABC):
 
     def _reveal(self) -> None:
         self.staging.publish()
+
+
+class AppendingWriter(StagedWriter):
+    """A StagedWriter of a format with APPEND: what stands at the destination can be part 0."""
+
+    @abstractmethod
+    def _standing(self) -> tuple[Manifest, SampleTable]:
+        """Read what stands at the destination, but for its images."""
+
+    @abstractmethod
+    def _adopt(self, table: SampleTable) -> Mapping[str, Any]:
+        """Stage what stands there, synced, as if it had been written as one part.
+
+        Returns:
+            The facts of that part, as of ``_store``: ``_resume`` is called with them next.
+        """
+
+    def _take_up(self, receipts: list[Receipt]) -> list[Receipt]:
+        if receipts or self.target.standing is None:
+            return receipts
+        manifest, table = self._standing()
+        if manifest != self.target.standing:
+            raise StaleStagingError(
+                f"{self.target.path} was changed by another run just now",
+                hint="run the command again",
+                path=str(self.target.path),
+            )
+        with storage_errors(self.staging.item):
+            facts = self._adopt(table)
+        size = int(table.lengths.sum())
+        part = Part(index=0, start=0, samples=len(table), source_stop=0, bytes=size)
+        return [self.staging.commit(part, table, facts)]

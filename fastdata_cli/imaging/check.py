@@ -38,20 +38,19 @@ def check(data: bytes | memoryview, policy: ImagePolicy = _DEFAULT) -> Header:
     Errors:
         BadSampleError: as ``probe``, and truncated or corrupt.
     """
-    raw = data if isinstance(data, bytes) else bytes(data)
-    source = MemorySource(raw)
+    source = MemorySource(data)
     draft = draft_of(source, policy)
     if draft.kind == "jpeg":
-        _jpeg(raw, draft, policy)
+        _jpeg(data, draft, policy)
     elif draft.kind == "png":
-        png.verify(raw, draft, policy.allow_truncated)
+        png.verify(bytes(data), draft, policy.allow_truncated)
     else:
         _VERIFIERS[draft.kind](source)
     return settle(draft, policy)
 
 
-def _jpeg(raw: bytes, draft: Draft, policy: ImagePolicy) -> None:
-    end = jpeg.end_of_picture(raw)
+def _jpeg(raw: bytes | memoryview, draft: Draft, policy: ImagePolicy) -> None:
+    end = jpeg.end_of_picture(raw, draft.read_to)
     if end is None:
         if not policy.allow_truncated:
             raise truncated("jpeg", "no end marker")

@@ -36,7 +36,7 @@ class ImageSource:
         interpolation: ``area``, ``linear``, ``cubic`` or ``lanczos``.
         policy: how encoded images are judged and decoded.
         decode: False leaves encoded images as they are.
-        verify: compare every image with its stored checksum; reads each a second time.
+        verify: compare every image with its stored checksum when it is read.
 
     Raises:
         UsageError: an unknown word.
@@ -118,7 +118,9 @@ class ImageSource:
                 self._name_bad(indices)
             raise
         if self.verify:
-            self._verify(indices)
+            images = [batch.image(at) for at in range(len(batch))]
+            for wrong in self._wrong(indices, images).values():
+                raise wrong
         return batch
 
     def stored_each(self, indices: Positions) -> Sequence[Image | BadSampleError]:
@@ -128,11 +130,14 @@ class ImageSource:
         """
         try:
             images = self.reader.read_each(indices)
-            if self.verify:
-                self._verify(indices)
         except BadSampleError:
             return [self._stored_one(index) for index in indices.tolist()]
-        return images
+        if not self.verify:
+            return images
+        wrong = self._wrong(indices, images)
+        return [
+            wrong.get(index, image) for index, image in zip(indices.tolist(), images, strict=True)
+        ]
 
     def own(self, image: Image, index: int) -> Image:
         """Return a stored image as it is asked for: H×W×C, or 1-D if not decoded.
@@ -214,7 +219,9 @@ class ImageSource:
         for index in indices.tolist():
             self.reader.read(index)
 
-    def _verify(self, indices: Positions) -> None:
-        for index in indices.tolist():
-            for found in self.reader.verify(range(index, index + 1)):
-                raise BadSampleError(key=found.key, reason=found.kind, detail=found.detail)
+    def _wrong(self, indices: Positions, images: Sequence[Image]) -> dict[int, BadSampleError]:
+        """Return what was read and is not what was written, by position."""
+        return {
+            found.index: BadSampleError(key=found.key, reason=found.kind, detail=found.detail)
+            for found in self.reader.compare(indices, images)
+        }

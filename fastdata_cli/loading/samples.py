@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import UsageError
+from fastdata_cli.errors import DamagedDatasetError, UsageError
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging.resize import Fit, Interpolation
 from fastdata_cli.loading.images import ImageSource
@@ -50,7 +50,8 @@ class Samples:
         decode: False leaves encoded images encoded: 1-D uint8.
         labels: one for each sample, in place of the stored ones; of any dtype and shape.
         with_index: add positions to what a batch holds; ``keys[index]`` names the sample.
-        verify: compare every image with its stored checksum; reads each a second time.
+        verify: compare every image with its stored checksum when it is read, and labels and keys
+            once, here.
 
     Attributes:
         reader: the reader of the dataset.
@@ -58,6 +59,7 @@ class Samples:
     Raises:
         UsageError: arguments that contradict each other or the dataset.
         UnsupportedError: pixels that cannot be resized.
+        DamagedDatasetError: with ``verify``: labels, keys or metadata are not what was written.
     """
 
     def __init__(
@@ -95,6 +97,9 @@ class Samples:
 
     def _check(self) -> None:
         where, count = self.reader.path, len(self.reader)
+        changed = self.reader.check_table() if self.images.verify else None
+        if changed is not None:
+            raise DamagedDatasetError(f"{where}: {changed.detail}", path=str(where))
         if self._labels is not None and len(self._labels) != count:
             raise UsageError(f"{where}: {len(self._labels)} labels for {count} samples")
         if not self.decode and (not self.images.encoded or self.images.size is not None):

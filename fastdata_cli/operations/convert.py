@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from fastdata_cli.contract import Capability, Part, Receipt, Target, Writer
 from fastdata_cli.engines.local import ordered_map
 from fastdata_cli.errors import BadSampleError, NothingUsableError, StaleStagingError
 from fastdata_cli.operations.clean.selection import CLEAN_REASONS, Selection
+from fastdata_cli.operations.continuing import refuse_changes, remember_source, why_not
 from fastdata_cli.operations.events import Listener, Silent
 from fastdata_cli.operations.packer import Outcome, Packer
 from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.publishing import publish
 from fastdata_cli.operations.rejects import first_of, worded
 from fastdata_cli.operations.sizes import stored_bytes
+from fastdata_cli.operations.totals import DAMAGED_CONTAINER as DAMAGED_CONTAINER
+from fastdata_cli.operations.totals import add_up
 from fastdata_cli.operations.transform import transform_for
 from fastdata_cli.sample import Batch, Reject, Sample
-from fastdata_cli.storage.staging import staging_root, storage_errors
+from fastdata_cli.storage.staging import storage_errors
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.stages import Stage, StageClock
 
@@ -32,9 +33,6 @@ _BLOCK_SAMPLES = 32
 
 # Bytes of finished parts that may wait to be written.
 _WAITING_BYTES = 128 << 20
-
-DAMAGED_CONTAINER = "damaged-container"
-"""Reject reason of a source that ends before its time; never within any --max-bad."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +63,8 @@ class ConvertReport:
     cleaned: Mapping[str, int] = field(default_factory=dict)
     """Good samples that the checks left out, by reason."""
     stages: tuple[Stage, ...] = field(default=())
+    added: int | None = None
+    """Samples added to a dataset that was there; None for a new one."""
 
     @property
     def bad(self) -> int:
@@ -100,7 +100,13 @@ def convert(
     """
     run = _Run(plan, jobs or usable_cores(), listener or Silent())
     assert plan.format.open_writer is not None
-    target = Target(path=plan.path, manifest=plan.manifest(), overwrite=overwrite)
+    target = Target(
+        path=plan.path,
+        manifest=plan.manifest(),
+        overwrite=overwrite,
+        standing=None if plan.growth is None else plan.growth.manifest,
+        settled=plan.settled,
+    )
     with storage_errors(plan.path):
         writer = plan.format.open_writer(target, plan.write_options)
     try:
@@ -124,6 +130,8 @@ class _Run:
         self.receipts: dict[int, Receipt] = {}
         self.resumed = 0
         self.selection: Selection | None = None
+        self.broken = False
+        """A part could not be written: those that wait behind it must not be."""
 
     def into(self, writer: Writer) -> ConvertReport:
         with contextlib.ExitStack() as open_things:
@@ -136,33 +144,29 @@ class _Run:
 
     def _begin(self, writer: Writer) -> Packer:
         """Return the packer of the first part that is to be written."""
-        done = list(writer.begin(self.plan.fingerprint))
+        try:
+            done = list(writer.begin(self.plan.fingerprint))
+        except StaleStagingError as problem:
+            raise why_not(self.plan, problem) from problem
         self.receipts = {receipt.part.index: receipt for receipt in done}
-        self.resumed = sum(receipt.part.samples for receipt in done)
+        there = sum(receipt.part.samples for receipt in done)
+        growth = self.plan.growth
+        self.resumed = there - (0 if growth is None else growth.samples)
         if self.resumed:
             self.listener.notice(f"continuing an interrupted run: {self.resumed} samples are there")
-        if done:
-            self._refuse_changes(writer.started)
+        if not self.resumed:
+            remember_source(self.plan)
+        else:
+            refuse_changes(self.plan, writer.started)
             if self.selection is not None:
                 self.selection.resume(done, self.plan.source.reader, self.jobs)
         return Packer(
             self.plan.schema,
             writer.limits,
             index=len(done),
-            start=self.resumed,
+            start=there,
             position=done[-1].part.source_stop if done else 0,
         )
-
-    def _refuse_changes(self, started: float) -> None:
-        """Refuse to go on when a file of the source was changed since the first part was made."""
-        for file in self.plan.source.reader.files():
-            with contextlib.suppress(OSError):
-                if file.stat().st_ctime > started:
-                    raise StaleStagingError(
-                        f"{file} changed after the interrupted run had begun",
-                        hint=f"delete {staging_root(self.plan.path)} to start over",
-                        path=str(file),
-                    )
 
     def _write_parts(self, writer: Writer, packer: Packer) -> None:
         parallel = Capability.PARALLEL_WRITE in self.plan.format.capabilities
@@ -173,7 +177,7 @@ class _Run:
         try:
             for part, batch in packer.pack(self._outcomes(packer.position)):
                 weight = max(weight, batch.images.nbytes)
-                most = max(1, min(threads - 1, _WAITING_BYTES // max(weight, 1)))
+                most = max(1, min(threads + 1, _WAITING_BYTES // max(weight, 1)))
                 while waiting and len(waiting) >= most:
                     waiting.pop(0).result()
                 waiting.append(pool.submit(self._write, writer, packer, part, batch))
@@ -184,10 +188,16 @@ class _Run:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _write(self, writer: Writer, packer: Packer, part: Part, batch: Batch) -> Receipt:
-        with self.clock.stage("write"):
-            if self.selection is not None:
-                self.selection.keep(part.index, packer.prints.pop(part.index, ()))
-            receipt = writer.write_part(part, batch)
+        if self.broken:  # writers go on from the part before, and that is not there
+            raise CancelledError
+        try:
+            with self.clock.stage("write"):
+                if self.selection is not None:
+                    self.selection.keep(part.index, packer.prints.pop(part.index, ()))
+                receipt = writer.write_part(part, batch)
+        except BaseException:
+            self.broken = True
+            raise
         packer.recycle(batch)
         self.receipts[part.index] = receipt
         return receipt
@@ -197,13 +207,14 @@ class _Run:
         judge = None if self.selection is None else self.selection.judge
         settle = _as_it_is if self.selection is None else self.selection.settle
         schema = plan.source.reader.schema
-        transform = self.clock.timed(
-            "transform", transform_for(plan.options, schema, plan.schema, judge)
-        )
+        transform = transform_for(plan.options, schema, plan.schema, judge)
+        timed = self.clock.timed("transform", transform)
         samples = plan.source.reader.scan(range(position, plan.total))
         blocks = _blocks(self.clock.drawn("read", samples), position)
         done = position
-        for outcomes in ordered_map(transform, blocks, workers=self.jobs, ahead=2 * self.jobs + 2):
+        # Threads that only look at headers would take the interpreter lock from the one that reads.
+        workers = 0 if transform.light else self.jobs
+        for outcomes in ordered_map(timed, blocks, workers=workers, ahead=2 * workers + 2):
             for outcome in map(settle, outcomes):
                 if isinstance(outcome, Reject) and self._is_fatal(outcome):
                     raise BadSampleError(
@@ -222,63 +233,44 @@ class _Run:
     def _publish(self, writer: Writer, packer: Packer) -> ConvertReport:
         plan = self.plan
         receipts = [self.receipts[index] for index in sorted(self.receipts)]
-        samples = sum(receipt.part.samples for receipt in receipts)
-        rejects = [*plan.source.rejects]
-        rejects += [reject for receipt in receipts for reject in receipt.part.rejects]
-        rejects += packer.trailing
-        by_reason, cleaned = _by_reason(rejects)
-        notes = Counter(dict(plan.source.notes))
-        for receipt in receipts:
-            notes.update(receipt.part.notes)
-        if not samples:
+        totals = add_up(plan, receipts, packer.trailing)
+        if not totals.samples:
             raise NothingUsableError(
-                f"{plan.source.name}: not one of {len(rejects)} samples is usable"
-                + worded({**by_reason, **cleaned}),
-                hint=first_of(rejects),
-                rejects=[asdict(reject) for reject in rejects[:20]],
+                f"{plan.source.name}: not one of {len(totals.rejects)} samples is usable"
+                + worded({**totals.by_reason, **totals.cleaned}),
+                hint=first_of(totals.rejects),
+                rejects=[asdict(reject) for reject in totals.rejects[:20]],
             )
-        looked_at = plan.total + len(plan.source.rejects)
-        beyond = not plan.options.tolerates(sum(by_reason.values()), looked_at)
-        beyond = beyond or DAMAGED_CONTAINER in by_reason
-        counts: dict[str, Any] = {"rejects": by_reason, "notes": dict(sorted(notes.items()))}
-        counts |= {"cleaned": cleaned} if cleaned else {}
-        counts |= {"too_many_bad": True} if beyond else {}
         with self.clock.stage("publish"):
-            published = publish(writer, plan.path, plan.manifest(counts), rejects)
+            published = publish(writer, plan, totals)
         return ConvertReport(
             path=str(plan.path),
             format=plan.format.name,
             payload=plan.schema.payload.value,
             image_shape=plan.schema.image_shape,
-            samples=samples,
+            samples=totals.samples,
+            added=None if plan.growth is None else totals.added,
             classes=len(plan.schema.class_names),
-            rejects=by_reason,
-            reject_examples=tuple(rejects[:10]),
+            rejects=totals.by_reason,
+            reject_examples=tuple(totals.rejects[:10]),
             rejects_path=str(published.rejects_path) if published.rejects_path else None,
-            notes=counts["notes"],
+            notes=totals.notes,
             logical_bytes=sum(receipt.part.bytes for receipt in receipts),
             stored_bytes=stored_bytes(
                 plan.format.open_reader(plan.path, plan.format.read_options())
             ).bytes,
-            looked_at=looked_at,
+            looked_at=totals.looked_at,
             seconds=self.clock.wall,
             resumed_samples=self.resumed,
-            too_many_bad=beyond,
+            too_many_bad=totals.too_many_bad,
             interrupted=published.interrupted,
-            cleaned=cleaned,
+            cleaned=totals.cleaned,
             stages=self.clock.stages(),
         )
 
 
 def _as_it_is(outcome: Outcome) -> Outcome:
     return outcome
-
-
-def _by_reason(rejects: Iterable[Reject]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count bad samples, and good ones that the checks left out."""
-    counts = sorted(Counter(reject.reason for reject in rejects).items())
-    bad = {reason: count for reason, count in counts if reason not in CLEAN_REASONS}
-    return bad, {reason: count for reason, count in counts if reason in CLEAN_REASONS}
 
 
 def _blocks(

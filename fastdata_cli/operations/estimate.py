@@ -46,7 +46,7 @@ def estimate(plan: Plan, *, jobs: int | None = None) -> Estimate:
         positions = spread(plan.total, max(_FEWEST, min(_MOST, _part_samples(plan, path))))
         reader = Subset(plan.source.reader, positions)
         source = replace(plan.source, reader=reader, rejects=())
-        small = replace(plan, path=path, source=source, total=len(positions))
+        small = replace(plan, path=path, source=source, total=len(positions), growth=None)
         report = convert(small, jobs=jobs or usable_cores())
     scale = plan.total / len(positions)
     return Estimate(

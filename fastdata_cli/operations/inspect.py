@@ -76,6 +76,8 @@ class InspectReport:
     source: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, Any] = field(default_factory=dict)
+    generations: tuple[Mapping[str, Any], ...] = ()
+    """What each run added; empty where none added to the first."""
     notes: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Mapping[str, Any], ...] = ()
     """What opening it found to be unusable."""
@@ -148,6 +150,7 @@ def inspect(
         source={} if manifest is None else dict(manifest.source),
         options={} if manifest is None else manifest.options,
         counts={} if manifest is None else manifest.counts,
+        generations=() if manifest is None else tuple(manifest.generations),
         notes=dict(reader.notes),
         problems=(
             *(

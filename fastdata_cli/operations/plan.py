@@ -19,6 +19,7 @@ from fastdata_cli.imaging.policy import ImagePolicy
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.clean.selection import given, what_decides
 from fastdata_cli.operations.events import Listener
+from fastdata_cli.operations.growth import Growth
 from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
 from fastdata_cli.operations.source import Source
 from fastdata_cli.operations.transform import reencodes
@@ -44,6 +45,8 @@ class Plan:
     """How many source samples will be looked at."""
     clean: CleanOptions | None = None
     """What the checks leave out; None where nobody asked for checks."""
+    growth: Growth | None = None
+    """The dataset that is added to; None where a new one is made."""
 
     @property
     def reencoded(self) -> str | None:
@@ -56,8 +59,8 @@ class Plan:
         return "jpeg" if made_from_pixels or reencodes(self.options) else None
 
     @property
-    def fingerprint(self) -> str:
-        """What the output's bytes depend on: only an equal run may be continued."""
+    def settled(self) -> Mapping[str, Any]:
+        """What the output's bytes depend on, by name, JSON-able."""
         settled: dict[str, Any] = {
             "source": self.source.fingerprint,
             "format": self.format.name,
@@ -67,7 +70,14 @@ class Plan:
         }
         if self.clean is not None:
             settled["clean"] = what_decides(self.clean)
-        text = json.dumps(settled, sort_keys=True, ensure_ascii=True)
+        if self.growth is not None:
+            settled["standing"] = self.growth.identity
+        return settled
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what is settled: only an equal run may be continued."""
+        text = json.dumps(self.settled, sort_keys=True, ensure_ascii=True)
         return str(xxhash.xxh3_128_hexdigest(text.encode()))
 
     def manifest(self, counts: Mapping[str, Any] | None = None) -> Manifest:
@@ -75,7 +85,7 @@ class Plan:
         options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
         options["reencoded"] = self.reencoded
         options["clean"] = None if self.clean is None else given(self.clean)
-        return Manifest(
+        manifest = Manifest(
             format=self.format.name,
             schema=self.schema,
             source={
@@ -87,6 +97,7 @@ class Plan:
             counts=counts or {},
             tool=f"fastdata-cli {__version__}",
         )
+        return manifest if self.growth is None else self.growth.grown(manifest)
 
 
 def make_plan(
@@ -211,7 +222,7 @@ def _pixels_kept(reader: Reader, options: ConvertOptions) -> Schema:
     if len(shape) != 3 or shape[2] not in (1, 2, 3, 4):
         raise UnsupportedError(
             f"{reader.path}: images of shape {list(shape)} are not height, width, channels",
-            hint="transpose the array to N,H,W,C first",
+            hint="say in which order its axes are with --layout, such as NCHW",
         )
     if size is not None and size != shape[:2]:
         _check_encodable(reader)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from fastdata_cli.contract import Writer
 from fastdata_cli.formats.tree.sidecar import is_ours, sidecar_path
-from fastdata_cli.manifest import Manifest
+from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.rejects import write_rejects
-from fastdata_cli.sample import Reject
+from fastdata_cli.operations.totals import Totals
 from fastdata_cli.storage import durable
 
 
@@ -27,15 +27,26 @@ class Published:
     """Somebody pressed Ctrl-C meanwhile: too late, the dataset is complete."""
 
 
-def publish(
-    writer: Writer, destination: Path, manifest: Manifest, rejects: Sequence[Reject]
-) -> Published:
-    """List the rejects and publish; what only the dataset before needed goes away."""
+def publish(writer: Writer, plan: Plan, totals: Totals) -> Published:
+    """List the rejects and publish; what only the dataset before needed goes away.
+
+    A dataset that is added to gets its list last: a run that is killed in between leaves one that
+    names too many, and the next run can tell. If nothing can be added, only the list is new.
+    """
+    manifest, destination = plan.manifest(totals.counts), plan.path
     sidecar = sidecar_path(destination)
     replaces_tree = manifest.format != "tree" and destination.exists() and is_ours(sidecar)
     with held_back() as interruption:
-        listed = write_rejects(destination, rejects)
-        writer.publish(manifest)
+        if plan.growth is None:
+            listed = write_rejects(destination, totals.rejects)
+            writer.publish(manifest)
+        else:
+            if totals.added:
+                own = plan.growth.with_generation(manifest, totals.added, totals.own_counts)
+                writer.publish(own)
+            else:
+                writer.abort(keep=False)
+            listed = write_rejects(destination, totals.rejects)
         if replaces_tree:
             durable.remove(sidecar)
     return Published(rejects_path=listed, interrupted=interruption.is_set())

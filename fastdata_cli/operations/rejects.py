@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fastdata_cli.keys import to_text
+from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.json_text import parse_object
+from fastdata_cli.keys import from_text, to_text
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.staging import storage_errors
 
@@ -30,6 +32,30 @@ def write_rejects(destination: Path, rejects: Sequence[Reject]) -> Path | None:
                 file.write(json.dumps({**asdict(reject), "key": to_text(reject.key)}) + "\n")
         partial.replace(path)
     return path
+
+
+def read_rejects(destination: Path) -> list[Reject]:
+    """Return what the list beside a dataset holds; nothing where there is none.
+
+    Raises:
+        DamagedDatasetError: it is no such list.
+    """
+    path = rejects_path(destination)
+    try:
+        return [_reject(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DamagedDatasetError(
+            f"{path}: not a list of rejects", hint="move it away", path=str(path)
+        ) from problem
+
+
+def _reject(line: bytes) -> Reject:
+    record = parse_object(line)
+    return Reject(
+        from_text(record["key"]), str(record["reason"]), str(record["detail"]), int(record["index"])
+    )
 
 
 def worded(by_reason: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +18,9 @@ from fastdata_cli.sample import Reject
 from fastdata_cli.storage.table import fingerprint
 
 STDIN = "-"
+
+OF_FILES = ("tree", "list")
+"""Formats of sources whose samples each have a file of their own: ``files`` yields those first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,10 @@ class Source:
     """What is odd about it, in words that name the samples or files."""
     root: str | None = None
     """What keys of a list are relative to, when the list decided it."""
+
+    def narrowed(self, reader: Reader) -> Source:
+        """Return the same source with only the samples of this reader."""
+        return replace(self, reader=reader, fingerprint=_fingerprint(reader))
 
 
 def open_source(

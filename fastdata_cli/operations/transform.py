@@ -41,6 +41,7 @@ class Transform:
         judge: measures the image before it is changed; what it has reasons against becomes a
             reject, whatever ``fill`` says.
         decodes: the change decodes files to RGB: a judge then looks at the same pixels.
+        light: it takes less time than handing samples to another thread and back.
     """
 
     change: Change
@@ -48,6 +49,7 @@ class Transform:
     fill: tuple[int, ...] | None = None
     judge: Judge | None = None
     decodes: bool = False
+    light: bool = False
 
     def __call__(self, block: list[tuple[int, Sample | Reject]]) -> list[Outcome]:
         """Return the outcome of each sample of a block, in order."""
@@ -101,12 +103,16 @@ def transform_for(
         judge: what measures them on the way, if anything.
     """
     encoded = source.payload is Payload.ENCODED
+    decodes = encoded and (target.payload is Payload.PIXELS or reencodes(options))
+    keeps = source.payload is target.payload and not reencodes(options)
+    resizes = source.image_shape != target.image_shape
     return Transform(
         change=_change_for(options, source, target, judged=judge is not None),
         policy=options.policy(),
         fill=target.image_shape if options.on_bad == "fill" else None,
         judge=judge,
-        decodes=encoded and (target.payload is Payload.PIXELS or reencodes(options)),
+        decodes=decodes,
+        light=keeps and not (resizes or options.strict or judge is not None),
     )
 
 

@@ -32,6 +32,7 @@ from fastdata_cli.errors import (
     UnsupportedError,
     UsageError,
 )
+from fastdata_cli.json_text import parse
 from fastdata_cli.keys import printable
 from fastdata_cli.quality.entries import Entries
 from fastdata_cli.quality.fingerprints import FORMULAS, KINDS, LOOK_BYTES
@@ -176,7 +177,7 @@ class _Loading:
             raise _foreign(self._where)
         self._digest.update(line)
         try:
-            record = json.loads(line)
+            record = parse(line)
             version = record["fastdata_duplicates"]
         except (ValueError, TypeError) as problem:
             raise self._damaged("its first line cannot be read") from problem

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+_SYNC_FILE_RANGE_WRITE = 2
+# What one call of writev takes on Linux.
+_MOST_PIECES = 1024
+
+_FICLONE = 0x40049409  # ioctl of Linux: one file gets the blocks of another
 
 # Syncing one by one costs a journal commit of the file system each; beyond this, one for all.
 _FEW_FILES = 16
@@ -22,6 +29,25 @@ def write_all(descriptor: int, data: memoryview) -> None:
     """Write all of ``data``, however many calls the system makes of it."""
     while data:
         data = data[os.write(descriptor, data[: 1 << 30]) :]
+
+
+def write_pieces(descriptor: int, pieces: Sequence[Any]) -> None:
+    """Write bytes-like pieces one after another, without joining them first."""
+    for begin in range(0, len(pieces), _MOST_PIECES):
+        some = [memoryview(piece).cast("B") for piece in pieces[begin : begin + _MOST_PIECES]]
+        written = os.writev(descriptor, some)
+        if written < sum(map(len, some)):
+            write_all(descriptor, memoryview(b"".join(some))[written:])
+
+
+def start_writing(descriptor: int, offset: int, size: int) -> None:
+    """Have the system begin to write a range of a file to the device, and return at once.
+
+    It would begin by itself only when much has piled up, and whoever syncs then waits for all.
+    """
+    call = _libc("sync_file_range")
+    if call is not None:
+        call(descriptor, ctypes.c_int64(offset), ctypes.c_int64(size), _SYNC_FILE_RANGE_WRITE)
 
 
 def sync_file(descriptor: int) -> None:
@@ -94,6 +120,9 @@ def replace(source: Path, target: Path) -> None:
     """Put ``source`` in place of ``target``, if any, in one step; the old content is removed."""
     if rename_new(source, target):
         return
+    if not exchanges(source, target):
+        os.replace(source, target)
+        return
     failed = _renameat2(source, target, _RENAME_EXCHANGE)
     if failed == 0:
         remove(source)
@@ -105,6 +134,40 @@ def replace(source: Path, target: Path) -> None:
     os.rename(target, aside)
     os.rename(source, target)
     remove(aside)
+
+
+def exchanges(source: Path, target: Path) -> bool:
+    """Tell whether ``replace`` puts the old content where ``source`` was, before it removes it.
+
+    A folder is in the way then, which no plain rename replaces.
+    """
+    if not os.path.lexists(target):
+        return False
+    return any(each.is_dir() and not each.is_symlink() for each in (source, target))
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file, sharing its blocks where the file system can.
+
+    Raises:
+        OSError: also when there is visibly no space for it, before anything is written.
+    """
+    with open(source, "rb") as old, open(target, "wb") as new:
+        if _shares_blocks(old.fileno(), new.fileno()):
+            return
+        left = os.fstat(old.fileno()).st_size
+        room = os.fstatvfs(new.fileno())
+        if left > room.f_bavail * room.f_frsize:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+    shutil.copyfile(source, target)
+
+
+def _shares_blocks(source: int, target: int) -> bool:
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:
+        return False
+    return True
 
 
 def remove(path: Path) -> None:

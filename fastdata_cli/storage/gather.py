@@ -19,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
-from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Window
+from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Rows, Window
 from fastdata_cli.storage.decoded import DecodedChunks
 from fastdata_cli.storage.mapping import FileMaps, MappedFile
 from fastdata_cli.storage.readahead import ReadAhead, ask
 
 SWITCH = "FASTDATA_GATHER"
 """Set to ``off`` in the environment, the container's own library reads everything."""
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 def gather_enabled() -> bool:
@@ -64,6 +66,31 @@ class Gather:
         else:
             self._unpack(files, extents, extents.packing, out)
         self._ahead.end(begun)
+
+    def take(self, rows: Rows, indices: Column, out: Bytes) -> bool:
+        """Fill ``out`` with rows, end to end; False if that is not to be done in this short way.
+
+        It is ``fill`` without anything that costs time for each batch: nothing is asked for ahead,
+        so it serves only files that are in memory.
+
+        Args:
+            rows: where they are.
+            indices: which, checked to be among them.
+            out: as ``fill``.
+
+        Raises:
+            BadSampleError: as ``fill``.
+        """
+        file = self.files.get(rows.file)
+        end = rows.start + rows.each * rows.count
+        if self._ahead.is_cold or not rows.each or end > file.size:
+            return False
+        begun = self._ahead.begin((), _NO_ROWS, _NO_ROWS)
+        table = file.data[rows.start : end].reshape(rows.count, rows.each)
+        # With its default mode NumPy buffers ``out``, at half the speed.
+        table.take(indices, 0, out[: len(indices) * rows.each].reshape(-1, rows.each), "clip")
+        self._ahead.end(begun)
+        return True
 
     def expect(self, extents: Extents) -> None:
         """Have the system fetch samples that will be asked for soon; worth it if ``is_cold``.

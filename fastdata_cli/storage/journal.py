@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Part, Receipt
+from fastdata_cli.json_text import parse
 from fastdata_cli.sample import Reject
 
 JOURNAL = "journal.jsonl"
@@ -19,7 +20,7 @@ def read(root: Path) -> tuple[Mapping[str, Any], Sequence[str]] | None:
     """Return the head of a journal and its further lines; None where there is none to read."""
     try:
         lines = (root / JOURNAL).read_text().splitlines()
-        head = json.loads(lines[0])
+        head = parse(lines[0])
     except (OSError, ValueError, IndexError):
         return None
     return head, lines[1:]
@@ -36,10 +37,15 @@ def line(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=True) + "\n"
 
 
-def whole(fingerprint: str, started: float, receipts: Sequence[Receipt]) -> str:
-    """Return a journal that holds these receipts."""
-    head = {"fastdata_journal": JOURNAL_VERSION, "fingerprint": fingerprint, "started": started}
-    return line(head) + "".join(line(asdict(receipt)) for receipt in receipts)
+def whole(head: Mapping[str, Any], receipts: Sequence[Receipt]) -> str:
+    """Return a journal that holds these receipts.
+
+    Args:
+        head: ``fingerprint``, ``started`` (seconds since the epoch) and ``settled``: what the
+            fingerprint is of, by name, so that another run can say what it has otherwise.
+    """
+    first = {"fastdata_journal": JOURNAL_VERSION, **head}
+    return line(first) + "".join(line(asdict(receipt)) for receipt in receipts)
 
 
 def contiguous(lines: Sequence[str]) -> list[Receipt]:
@@ -47,7 +53,7 @@ def contiguous(lines: Sequence[str]) -> list[Receipt]:
     found: dict[int, Receipt] = {}
     for each in lines:
         try:
-            record = json.loads(each)
+            record = parse(each)
             part = record["part"]
             part["rejects"] = tuple(Reject(**reject) for reject in part["rejects"])
             found[part["index"]] = Receipt(Part(**part), record["facts"])

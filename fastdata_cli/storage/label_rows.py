@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from fastdata_cli.errors import UsageError
+from fastdata_cli.json_text import parse
 
 KEY_COLUMNS = (
     "key", "path", "file", "filename", "file_name", "filepath", "image", "image_path", "name", "id",
@@ -81,7 +81,7 @@ def _json_rows(file: TextIO, path: Path) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse(line)
         except ValueError as problem:
             raise malformed(path, number, f"not JSON ({problem})") from problem
         if not isinstance(record, dict):

@@ -6,7 +6,8 @@
         side/000000.npz the sample table of each part
         data/…          what will be renamed to the destination
 
-A part counts once its receipt is in the journal; its data is synced before. Only the contiguous
+A part counts once its receipt is in the journal and its sample table has the digest that the
+receipt tells; its data is synced before both. Only the contiguous
 prefix of receipts is continued from, so a kill at any moment costs at most the unfinished parts.
 """
 
@@ -15,15 +16,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, Receipt
 from fastdata_cli.errors import (
@@ -40,6 +45,10 @@ from fastdata_cli.storage.table import SampleTable
 _PUBLISHING = "publishing"
 _LOCK = "lock"
 
+# Names, in a receipt and in the file beside it, that are not the writer's.
+_DIGEST = "side_xxh3"
+_FACT = "fact:"
+
 
 def staging_root(destination: Path) -> Path:
     """Return the one place that an interrupted run leaves behind."""
@@ -52,11 +61,22 @@ class Staging:
     Args:
         destination: where the dataset will appear.
         overwrite: replace what stands there (the caller has checked that it may be).
+        grows: add to what stands there: only the last of what is published replaces anything.
+        settled: what the run depends on, by name; kept in the journal for those who ask.
     """
 
-    def __init__(self, destination: Path, *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        destination: Path,
+        *,
+        overwrite: bool = False,
+        grows: bool = False,
+        settled: Mapping[str, Any] | None = None,
+    ) -> None:
         self.destination = destination
         self.overwrite = overwrite
+        self.grows = grows
+        self.settled = settled or {}
         self.root = staging_root(destination)
         self.data = self.root / "data"
         self.item = self.data / destination.name
@@ -89,16 +109,22 @@ class Staging:
         return receipts
 
     def commit(self, part: Part, table: SampleTable, facts: Mapping[str, Any]) -> Receipt:
-        """Record a part whose data is synced already: its sample table, then its receipt."""
-        receipt = Receipt(part, facts)
+        """Record a part whose data is synced already: its sample table, then its receipt.
+
+        Neither is synced: a power cut that loses one of them only has the part written again.
+
+        Args:
+            facts: of the writer. Arrays among them are kept beside the sample table, for
+                ``columns``; the receipt has the others.
+        """
+        columns = {_FACT + name: fact for name, fact in facts.items() if _is_column(fact)}
+        side = _npz({**table.columns(), **columns})
+        kept = {name: fact for name, fact in facts.items() if not _is_column(fact)}
+        receipt = Receipt(part, {**kept, _DIGEST: xxhash.xxh3_64_hexdigest(side)})
         with storage_errors(self.root):
-            path = self._side(part.index)
-            with open(path, "wb") as file:
-                np.savez(file, **table.columns())  # type: ignore[arg-type]
-                durable.sync_file(file.fileno())
+            self._side(part.index).write_bytes(side)
             assert self._journal is not None, "begin() comes first"
             durable.write_all(self._journal, memoryview(journal.line(asdict(receipt)).encode()))
-            durable.sync_file(self._journal)
         return receipt
 
     def table(self, receipts: Sequence[Receipt]) -> SampleTable:
@@ -107,19 +133,40 @@ class Staging:
         Raises:
             DamagedDatasetError: what was staged is not there any more.
         """
-        tables = []
-        for receipt in receipts:
-            path = self._side(receipt.part.index)
-            try:
-                with open(path, "rb") as file, np.load(file, allow_pickle=False) as columns:
-                    tables.append(SampleTable.from_columns(dict(columns), where=str(path)))
-            except (OSError, EOFError, ValueError, zipfile.BadZipFile) as problem:
-                raise DamagedDatasetError(
-                    f"{path}: the sample table of a finished part cannot be read",
-                    hint=f"delete {self.root} and run the command again",
-                    path=str(path),
-                ) from problem
-        return SampleTable.concatenate(tables)
+        return SampleTable.concatenate(
+            [
+                SampleTable.from_columns(self._columns(receipt), where=str(self.root))
+                for receipt in receipts
+            ]
+        )
+
+    def column(self, name: str, receipts: Sequence[Receipt]) -> NDArray[Any]:
+        """Return the facts of this name of all parts, arrays each, end to end.
+
+        Raises:
+            DamagedDatasetError: what was staged is not there any more.
+        """
+        return np.concatenate([self._columns(receipt)[_FACT + name] for receipt in receipts])
+
+    def _columns(self, receipt: Receipt) -> dict[str, NDArray[Any]]:
+        path = self._side(receipt.part.index)
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as columns:
+                return dict(columns)
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as problem:
+            raise DamagedDatasetError(
+                f"{path}: the sample table of a finished part cannot be read",
+                hint=f"delete {self.root} and run the command again",
+                path=str(path),
+            ) from problem
+
+    def _is_whole(self, receipt: Receipt) -> bool:
+        """Tell whether what ``commit`` kept beside the receipt is on the disk, too."""
+        try:
+            side = self._side(receipt.part.index).read_bytes()
+        except OSError:
+            return False
+        return xxhash.xxh3_64_hexdigest(side) == receipt.facts.get(_DIGEST)
 
     def publish(self, items: Sequence[tuple[Path, Path]] | None = None) -> None:
         """Sync and rename each (staged, final) pair in the order given; then clear the place.
@@ -135,8 +182,9 @@ class Staging:
             durable.sync_tree(self.data)
             (self.root / _PUBLISHING).touch()
             for staged, final in pairs:
-                if self.overwrite:
-                    if staged == pairs[-1][0] and os.path.lexists(final):
+                last = staged == pairs[-1][0]
+                if self.overwrite or (self.grows and last):
+                    if last and durable.exchanges(staged, final):
                         self._forget_journal()
                     durable.replace(staged, final)
                 elif not durable.rename_new(staged, final):
@@ -229,7 +277,7 @@ class Staging:
                 path=str(self.root),
             )
         self.started = float(head.get("started", 0))
-        return journal.contiguous(lines)
+        return list(takewhile(self._is_whole, journal.contiguous(lines)))
 
     def _empty(self) -> None:
         """Remove all but the lock; last what says that nothing was lost with the rest."""
@@ -241,10 +289,21 @@ class Staging:
     def _write_journal(self, fingerprint: str, receipts: Sequence[Receipt]) -> None:
         """Write the journal anew: a cut line, or a part that is redone, must not stay in it."""
         fresh = self.root / "journal.new"
-        fresh.write_text(journal.whole(fingerprint, self.started, receipts))
+        head = {"fingerprint": fingerprint, "started": self.started, "settled": self.settled}
+        fresh.write_text(journal.whole(head, receipts))
         durable.sync_path(fresh)
         fresh.replace(self.root / journal.JOURNAL)
         durable.sync_directory(self.root)
+
+
+def _is_column(fact: Any) -> bool:
+    return isinstance(fact, np.ndarray)
+
+
+def _npz(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **columns)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 _REASONS = {

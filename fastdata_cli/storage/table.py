@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import tokenize
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import Batch
+from fastdata_cli.storage.npy_text import parse_npy_header
 
 _NO_METADATA = ""
 
-# What NumPy raises on a header with a flipped bit, and on a shape that no memory holds.
-_NOT_NPY = (ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError, MemoryError)
+_NEEDED: Mapping[str, str] = {
+    "keys": "uint8",
+    "key_offsets": "int64",
+    "labels": "int64",
+    "checksums": "uint64",
+    "lengths": "int64",
+}
+_COLUMNS = {**_NEEDED, "metadata": "uint8", "metadata_offsets": "int64"}
+"""The columns of a table, each with its dtype."""
+
+# A header that NumPy reads is no longer.
+_MOST_HEADER_BYTES = 10_012
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +119,20 @@ class SampleTable:
         Raises:
             DamagedDatasetError: a column is missing or the columns disagree in length.
         """
-        try:
-            metadata = None
-            if "metadata" in columns:
-                metadata = KeyTable(columns["metadata"], columns["metadata_offsets"])
-            table = cls(
-                KeyTable(columns["keys"], columns["key_offsets"]),
-                columns["labels"],
-                columns["checksums"],
-                columns["lengths"],
-                metadata,
-            )
-        except KeyError as problem:
-            raise DamagedDatasetError(f"{where}: the column {problem} is missing") from problem
+        for name in _COLUMNS if "metadata" in columns else _NEEDED:
+            if name not in columns:
+                raise DamagedDatasetError(f"{where}: the column {name!r} is missing")
+            require_column(columns[name], _COLUMNS[name], where=f"{where}: {name}")
+        table = cls(
+            _texts(columns, "keys", "key_offsets", where),
+            columns["labels"],
+            columns["checksums"],
+            columns["lengths"],
+            _texts(columns, "metadata", "metadata_offsets", where)
+            if "metadata" in columns
+            else None,
+        )
+        metadata = table.metadata
         rows = {len(table.keys), len(table.labels), len(table.checksums), len(table.lengths)}
         if len(rows) != 1 or (metadata is not None and len(metadata) not in rows):
             raise DamagedDatasetError(f"{where}: its columns have different lengths {sorted(rows)}")
@@ -196,10 +208,38 @@ def npy_array(data: bytes | memoryview, *, where: str) -> NDArray[Any]:
         DamagedDatasetError: not a whole ``.npy``.
     """
     try:
-        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except _NOT_NPY as problem:
+        shape, fortran, dtype, begin = parse_npy_header(bytes(data[:_MOST_HEADER_BYTES]))
+        if dtype.hasobject:
+            raise ValueError("its values are pickled")
+        whole = np.frombuffer(data, dtype, math.prod(shape), begin)
+        array: NDArray[Any] = whole.reshape(shape, order="F" if fortran else "C")
+    except (ValueError, MemoryError, OverflowError) as problem:
         raise DamagedDatasetError(f"{where}: not a whole .npy file ({problem})") from problem
-    return array
+    return array.copy("K")
+
+
+def require_column(column: NDArray[Any], dtype: str, *, where: str) -> None:
+    """Refuse an array that is no column of this dtype.
+
+    Raises:
+        DamagedDatasetError: it has another dtype, or is not one-dimensional.
+    """
+    if column.dtype != dtype or column.ndim != 1:
+        raise DamagedDatasetError(
+            f"{where}: {column.dtype}{list(column.shape)}, and a column of {dtype} is expected"
+        )
+
+
+def _texts(columns: Mapping[str, NDArray[Any]], blob: str, offsets: str, where: str) -> KeyTable:
+    bounds = columns[offsets]
+    if (
+        not len(bounds)
+        or bounds[0]
+        or bounds[-1] != len(columns[blob])
+        or (bounds[1:] < bounds[:-1]).any()
+    ):
+        raise DamagedDatasetError(f"{where}: {offsets} point outside of {blob}")
+    return KeyTable(columns[blob], bounds)
 
 
 def _blank(rows: int) -> KeyTable:

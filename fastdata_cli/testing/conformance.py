@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from fastdata_cli import registry
-from fastdata_cli.contract import Capability, Format, Reader, Writer
+from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
 from fastdata_cli.errors import (
     BusyError,
     DestinationExistsError,
@@ -322,6 +323,30 @@ class FormatConformance:
             list(pool.map(lambda pair: writer.write_part(*pair), reversed(parts)))
         writer.publish(synthetic.manifest_for(samples, payload, self.format.name))
         assert digests(registry.open_reader(again)) == digests(registry.open_reader(path))
+
+    def test_added_to(
+        self, tmp_path: Path, path: Path, samples: list[Sample], payload: Payload
+    ) -> None:
+        """With APPEND, a writer adds to what stands there, which stays until it is larger."""
+        if Capability.APPEND not in self.format.capabilities:
+            pytest.skip("nothing is added to a dataset")
+        half = len(samples) // 2
+        grown = self.write(tmp_path / "grown", samples[:half], payload)
+        before = registry.open_reader(grown)
+        standing, held = before.manifest, digests(before)
+        manifest = synthetic.manifest_for(samples, payload, self.format.name)
+        target = Target(path=grown, manifest=manifest, standing=standing)
+        assert self.format.open_writer is not None
+        writer = self.format.open_writer(target, self.write_options or self.format.write_options())
+        (first,) = [receipt.part for receipt in writer.begin("x")]
+        assert (first.index, first.start, first.samples, first.source_stop) == (0, 0, half, 0)
+        limits = synthetic.limits(writer, self.part_samples)
+        for part, batch in synthetic.parts_of(samples[half:], limits, payload):
+            writer.write_part(replace(part, index=part.index + 1, start=part.start + half), batch)
+        assert digests(registry.open_reader(grown)) == held
+        writer.publish(manifest)
+        assert digests(registry.open_reader(grown)) == digests(registry.open_reader(path))
+        assert not list(registry.open_reader(grown).verify())
 
     def test_another_run_is_not_mixed_in(
         self, tmp_path: Path, samples: list[Sample], payload: Payload

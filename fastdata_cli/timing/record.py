@@ -38,6 +38,7 @@ from fastdata_cli.errors import (
     StorageError,
     UsageError,
 )
+from fastdata_cli.json_text import parse
 from fastdata_cli.timing.decode import decode
 from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
@@ -94,8 +95,8 @@ class Record:
             DamagedDatasetError: a record that lacks a field or holds another kind of value in it.
         """
         try:
-            raw = json.loads(text)
-        except (ValueError, RecursionError):
+            raw = parse(text)
+        except ValueError:
             raw = None
         if not isinstance(raw, dict) or "fastdata_bench" not in raw:
             raise UsageError(

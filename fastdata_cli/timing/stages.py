@@ -58,11 +58,13 @@ class StageClock:
         """Yield ``items``, counting the time it takes to draw them under ``name``."""
         iterator = iter(items)
         while True:
-            with self.stage(name):
-                try:
-                    item = next(iterator)
-                except StopIteration:
-                    return
+            begin = time.perf_counter()
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            finally:
+                self.add(name, time.perf_counter() - begin)
             yield item
 
     @property

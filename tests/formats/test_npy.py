@@ -121,21 +121,23 @@ def test_processes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "wanted"),
     [
-        ((6, 5), (None, (6, 5, 1))),
-        ((6, 5, 3), (None, (6, 5, 3))),
-        ((9, 6, 5), (9, (6, 5, 1))),
-        ((9, 6, 5, 4), (9, (6, 5, 4))),
+        ((6, 5), (None, "HW", (6, 5, 1))),
+        ((6, 5, 3), (None, "HWC", (6, 5, 3))),
+        ((9, 6, 5), (9, "HW", (6, 5, 1))),
+        ((9, 6, 5, 4), (9, "HWC", (6, 5, 4))),
+        ((9, 3, 64, 65), (9, "CHW", (3, 64, 65))),
     ],
 )
 def test_what_a_shape_is(shape: tuple[int, ...], wanted: object) -> None:
-    assert images_in(shape) == wanted
+    count, order, stored, remark = images_in(shape)
+    assert (count, str(order), stored) == wanted
+    assert bool(remark) == (str(order) == "CHW")
 
 
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        ((3, 64, 64), "3×64×64 has its channels first"),
-        ((9, 3, 64, 64), "9×3×64×64 has its channels first"),
+        ((3, 64, 64), "3×64×64 may be N×H×W or C×H×W: say which with --layout"),
         ((9, 8, 64, 64), "9×8×64×64 is no image"),
         ((5,), "5 is no image"),
         ((), "no axes is no image"),
@@ -167,7 +169,7 @@ def test_pickled_arrays_are_refused_with_the_reason(tmp_path: Path) -> None:
         (np.zeros((6, 5), [("r", "u1")]), r"an array of \|V1"),
         (np.array(["a", "b"]), "an array of <U1"),
         (np.asfortranarray(image(0)), "an array in Fortran order"),
-        (np.zeros((3, 64, 64), np.float32), "3×64×64 has its channels first"),
+        (np.zeros((3, 64, 64), np.float32), "3×64×64 may be N×H×W or C×H×W"),
     ],
 )
 def test_arrays_that_are_not_read(tmp_path: Path, array: Array, words: str) -> None:

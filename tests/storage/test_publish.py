@@ -156,10 +156,10 @@ def test_a_full_disk_costs_only_the_part_at_hand(
     staging.begin("same")
     done = commit(staging, 0)
 
-    def full(descriptor: int) -> None:
+    def full(descriptor: int, data: memoryview) -> None:
         raise OSError(errno.ENOSPC, "")
 
-    monkeypatch.setattr(durable, "sync_file", full)
+    monkeypatch.setattr(durable, "write_all", full)
     with pytest.raises(StorageError, match="no space left"):
         commit(staging, 1)
     monkeypatch.undo()

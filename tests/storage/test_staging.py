@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,13 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pytest
 
 from fastdata_cli.contract import Receipt
 from fastdata_cli.errors import BusyError, DamagedDatasetError, StaleStagingError
 from fastdata_cli.storage import durable
 from fastdata_cli.storage.staging import Staging, staging_root
-from tests.storage.steps import commit, interrupted, part, resume
+from tests.storage.steps import commit, interrupted, part, resume, table
 
 HOLDER = """
 import sys
@@ -157,9 +159,11 @@ def test_a_journal_cut_at_any_byte(destination: Path) -> None:
     receipts = interrupted(destination, 0, 1)
     journal = staging_root(destination) / "journal.jsonl"
     whole = journal.read_bytes()
+    side = shutil.copytree(staging_root(destination) / "side", destination.parent / "side")
     ends = [position for position, byte in enumerate(whole) if byte == ord("\n")]
     for length in range(len(whole) + 1):
         journal.write_bytes(whole[:length])
+        shutil.copytree(side, staging_root(destination) / "side", dirs_exist_ok=True)
         complete = sum(end <= length for end in ends[1:])
         staging = Staging(destination)
         assert staging.begin("same") == receipts[:complete]
@@ -167,6 +171,29 @@ def test_a_journal_cut_at_any_byte(destination: Path) -> None:
         staging.abort(keep=True)
         if following:  # the cut line does not stand before it
             assert resume(destination) == [*receipts[:complete], following]
+
+
+@pytest.mark.usefixtures("no_sync")
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_receipt_whose_sample_table_was_lost_does_not_count(
+    destination: Path, damage: Callable[[Path], object]
+) -> None:
+    """A power cut may keep the one and lose the other: neither is synced."""
+    receipts = interrupted(destination, 0, 1, 2)
+    damage(staging_root(destination) / "side" / "000001.npz")
+    assert resume(destination) == receipts[:1]
+
+
+def test_facts_that_are_arrays_come_back_by_their_name(destination: Path) -> None:
+    staging = Staging(destination)
+    staging.begin("same")
+    facts = [{"end": index, "begins": np.array([2 * index, 2 * index + 1])} for index in range(2)]
+    receipts = [staging.commit(part(i), table(i), each) for i, each in enumerate(facts)]
+    staging.abort(keep=True)
+    assert resume(destination) == receipts
+    assert [receipt.facts["end"] for receipt in receipts] == [0, 1]
+    assert staging.column("begins", receipts).tolist() == [0, 1, 2, 3]
+    assert len(staging.table(receipts)) == 4
 
 
 def test_a_run_killed_before_its_first_part_leaves_no_obstacle(destination: Path) -> None:

@@ -11,12 +11,11 @@ from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
 from fastdata_cli.cli.converting import run_plan
 from fastdata_cli.cli.output import reports_errors, talk
+from fastdata_cli.cli.planning import append_planner, new_planner
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.errors import TooManyBadError, UsageError
 from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport
-from fastdata_cli.operations.destination import check_destination
 from fastdata_cli.operations.estimate import Estimate, estimate
-from fastdata_cli.operations.plan import make_plan
 from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
 from fastdata_cli.operations.source import open_source
 
@@ -46,6 +45,16 @@ def _convert(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a dataset made by fastdata.")
     ] = False,
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append", help="Add what DST does not hold yet at its end, with its own options."
+        ),
+    ] = False,
+    retry_bad: Annotated[
+        bool,
+        typer.Option("--retry-bad", help="Try what DST.rejects.jsonl lists again, and add it."),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -74,10 +83,14 @@ def _convert(
     **values: Any,
 ) -> None:
     spec, path = _places(source, destination, values["files_from"])
-    row = registry.for_destination(path, to)
-    owner = f"format {row.name}"
-    options = ConvertOptions(**flags.pick(ConvertOptions, values))
-    write = row.write_options.from_mapping(flags.given(values, _WRITE), owner=owner)
+    if append or retry_bad:
+        names = [parameter.name for parameter in _WRITE]
+        planner = append_planner(
+            context, path, to, values, names, new=append, again=retry_bad, overwrite=overwrite
+        )
+    else:
+        write = flags.given(values, _WRITE)
+        planner = new_planner(path, to, values, write, overwrite=overwrite, dry_run=dry_run)
     with Talk("converting", quiet=quiet) as listener:
         opened = open_source(
             spec, SourceOptions(**flags.pick(SourceOptions, values)), flags.given(values, _READ)
@@ -86,9 +99,9 @@ def _convert(
             listener.notice(f"keys are relative to {opened.root}")
         for remark in opened.remarks:
             listener.notice(f"source: {remark}")
-        if not dry_run:
-            check_destination(path, row, overwrite=overwrite, source=opened.folder)
-        plan = make_plan(opened, path, row, options, write, listener)
+        plan = planner(opened, listener)
+        if plan is None:
+            return
         if dry_run:
             _show_estimate(estimate(plan, jobs=jobs))
             return
@@ -127,13 +140,15 @@ def _what_is_wrong(report: ConvertReport) -> str:
 
 def _show(report: ConvertReport, timings: bool) -> None:
     console = talk()
-    rate = (report.samples - report.resumed_samples) / report.seconds if report.seconds else 0
+    made = report.samples if report.added is None else report.added
+    rate = (made - report.resumed_samples) / report.seconds if report.seconds else 0
     console.print(
         tables.facts_table(
-            f"Converted to {report.format}",
+            f"{'Converted' if report.added is None else 'Added'} to {report.format}",
             [
                 ("destination", report.path),
                 ("samples", f"{report.samples:,}"),
+                ("of them added", None if report.added is None else f"{report.added:,}"),
                 (
                     "of them resumed",
                     report.resumed_samples or None,
@@ -181,7 +196,8 @@ _convert.__doc__ = """Store images in a training-friendly layout.
 
 The suffix of DST decides the format: .zarr .lmdb .tar .h5 .raw; a pattern such as train-%06d.tar \
 makes shards, and --to tree a plain folder. Images that cannot be used are skipped, named, and \
-listed beside DST. A run that was interrupted continues when repeated.
+listed beside DST. A run that was interrupted continues when repeated. --append adds what a grown \
+source has more, and --retry-bad what was bad and is repaired.
 
 [bold]fastdata convert ./images out.zarr --chunk 1000 --codec lz4[/bold]
 """

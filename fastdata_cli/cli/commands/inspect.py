@@ -104,7 +104,7 @@ def _verified(reader: Reader) -> Verification:
 def _compare(paths: Sequence[str], read: Mapping[str, Any], *, as_json: bool) -> None:
     if len(paths) != 2:
         raise UsageError("--diff needs two datasets", hint="fastdata inspect --diff A B")
-    readers = [_open(path, read)[1] for path in paths]
+    readers = _open_both(paths, read)
     with Talk("comparing") as listener:
         report = diff(*readers, listener=listener)
     if as_json:
@@ -113,6 +113,14 @@ def _compare(paths: Sequence[str], read: Mapping[str, Any], *, as_json: bool) ->
         show_diff(report)
     if not report.equal:
         raise typer.Exit(EXIT_FOUND)
+
+
+def _open_both(paths: Sequence[str], read: Mapping[str, Any]) -> list[Reader]:
+    """Open two datasets; an option goes to those that have it, and one of them must."""
+    owners = [registry.recognise(Path(path)).read_options for path in paths]
+    own = [flags.pick(owner, read) for owner in owners]
+    of_none = {name: value for name, value in read.items() if not any(name in each for each in own)}
+    return [_open(path, {**of_none, **each})[1] for path, each in zip(paths, own, strict=True)]
 
 
 def _take_out(reader: Reader, which: str, output: str | None) -> None:
@@ -167,6 +175,7 @@ def _show(report: InspectReport) -> None:
                 ("keys", "\n".join(report.keys)),
                 ("source", tables.pairs_text(report.source)),
                 ("options", tables.pairs_text(report.options)),
+                ("generations", "\n".join(map(_generation, report.generations))),
                 ("bad samples", tables.pairs_text(report.counts.get("rejects", {}))),
                 ("limit", "more bad samples than --max-bad allowed" if _beyond(report) else None),
                 ("notes", tables.pairs_text({**report.counts.get("notes", {}), **report.notes})),
@@ -241,6 +250,11 @@ def _stored(report: InspectReport) -> str:
 def _logical(report: InspectReport) -> str:
     text = tables.size_text(report.logical_bytes)
     return text if report.logical_bytes_exact else f"about {text} (estimate)"
+
+
+def _generation(facts: Mapping[str, Any]) -> str:
+    bad = sum(facts["counts"].get("rejects", {}).values())
+    return f"{facts['number']}: {facts['samples']:,} samples, {bad:,} bad, {facts['tool']}"
 
 
 def _beyond(report: InspectReport) -> bool:

@@ -30,12 +30,14 @@ from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions
 from fastdata_cli.formats.hdf5.open import is_hdf5
 from fastdata_cli.formats.hdf5.reader import Hdf5Reader, Hdf5ReadOptions
 from fastdata_cli.formats.hdf5.writer import Hdf5Writer
+from fastdata_cli.formats.reordered import put_upright
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
-    return Hdf5Reader(path, options)
+    reader = Hdf5Reader(path, options)
+    return put_upright(reader, reader.order)
 
 
 def _open_writer(target: Target, options: Options) -> Writer:

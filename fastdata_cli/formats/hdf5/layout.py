@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
+from fastdata_cli.formats.axes import NHWC, AxisOrder, guess_order
 from fastdata_cli.formats.foreign import (
     CLASSES_ATTRIBUTES,
     KEY_NAMES,
     LABEL_NAMES,
     unused_labels,
 )
+from fastdata_cli.formats.hdf5.heaps import text_attribute
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
@@ -35,15 +37,20 @@ class Layout:
     """Each element of the array is a variable-length sequence of bytes: an encoded image."""
     remarks: tuple[str, ...] = ()
     """What is odd, in words."""
+    order: AxisOrder = NHWC
+    """Of the axes of the images; the schema has their shape as it is stored."""
 
 
-def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, Manifest | None]:
+def find_layout(
+    file: Any, path: Path, array: str | None, layout: str | None = None
+) -> tuple[Layout, Schema, Manifest | None]:
     """Return what the open file holds.
 
     Args:
         file: an ``h5py.File``.
         path: its name in messages.
         array: path of the image array inside, or None to find it.
+        layout: order of its axes, if others made it; None takes it from the shape.
 
     Raises:
         UsageError: there are several image arrays, or none at ``array``.
@@ -52,7 +59,7 @@ def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schem
     """
     if MANIFEST_NAME in file:
         where = f"{path}: /{MANIFEST_NAME}"
-        manifest = Manifest.from_json(file[MANIFEST_NAME][()], where=where)
+        manifest = Manifest.from_json(_manifest_text(file[MANIFEST_NAME], where), where=where)
         if array is None or array.strip("/") == manifest.layout.get("array"):
             return _own(file, path, manifest)
     elif array is None and {"labels", "keys", "checksums"} <= file.keys():
@@ -61,7 +68,13 @@ def find_layout(file: Any, path: Path, array: str | None) -> tuple[Layout, Schem
             hint="--array images reads it without",
             path=str(path),
         )
-    return _foreign(file, path, array)
+    return _foreign(file, path, array, AxisOrder.parse(layout) if layout else None)
+
+
+def _manifest_text(dataset: Any, where: str) -> bytes:
+    if not _is_dataset(dataset) or dataset.dtype.kind != "S" or dataset.shape != ():
+        raise DamagedDatasetError(f"{where}: not the text that the manifest is")
+    return bytes(dataset[()])
 
 
 def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Manifest]:
@@ -88,15 +101,21 @@ def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Man
     return Layout(array, columns), schema, manifest
 
 
-def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, None]:
-    found = _only_candidate(file, path) if array is None else _chosen(file, path, array)
-    count, ragged = len(found), _is_ragged(found)
+def _foreign(
+    file: Any, path: Path, array: str | None, wanted: AxisOrder | None
+) -> tuple[Layout, Schema, None]:
+    if array is None:
+        found = _only_candidate(file, path, wanted)
+    else:
+        found = _chosen(file, path, array, wanted)
+    ragged = _is_ragged(found)
+    order, remarks = (NHWC, ()) if ragged else _order(found, path, wanted)
+    count = order.count(found.shape)
     columns: dict[str, str] = {}
     labels = _column(found.parent, LABEL_NAMES, _is_labels)
     other = _column(found.parent, LABEL_NAMES, lambda item: item != found and _has_dtype(item))
-    remarks: tuple[str, ...] = ()
     if labels is None and other is not None:
-        remarks = (unused_labels(other.name, other.dtype, other.shape),)
+        remarks += (unused_labels(other.name, other.dtype, other.shape),)
     if labels is not None:
         columns["labels"] = labels.name
         if len(labels) != count:
@@ -112,11 +131,17 @@ def _foreign(file: Any, path: Path, array: str | None) -> tuple[Layout, Schema, 
     schema = Schema(
         payload=Payload.ENCODED if ragged else Payload.PIXELS,
         num_samples=count,
-        image_shape=None if ragged else (*found.shape[1:], 1)[:3],
+        image_shape=None if ragged else order.stored_shape(found.shape),
         dtype="uint8" if ragged else found.dtype.name,
         class_names=_class_names(labels, found, found.parent, file),
     )
-    return Layout(found.name, columns, ragged, remarks), schema, None
+    return Layout(found.name, columns, ragged, remarks, order), schema, None
+
+
+def _order(found: Any, path: Path, wanted: AxisOrder | None) -> tuple[AxisOrder, tuple[str, ...]]:
+    if wanted is not None:
+        return wanted, ()
+    return guess_order(found.shape, f"{path}: {found.name.lstrip('/')}")
 
 
 def _column(group: Any, names: Sequence[str], fits: Callable[[Any], bool]) -> Any:
@@ -125,28 +150,33 @@ def _column(group: Any, names: Sequence[str], fits: Callable[[Any], bool]) -> An
     return next((item for item in candidates if _is_dataset(item) and fits(item)), None)
 
 
-def _chosen(file: Any, path: Path, array: str) -> Any:
+def _chosen(file: Any, path: Path, array: str, order: AxisOrder | None) -> Any:
     found = file.get(array)
-    if not _is_dataset(found) or not (_is_ragged(found) or _is_images(found)):
+    if not _is_dataset(found) or not (_is_ragged(found) or _may_be(found, order)):
         what = "a group" if found is not None else "nothing"
         if _is_dataset(found):
             what = f"{found.dtype}{list(found.shape)}"
         raise UsageError(
             f"{path}: --array {array}: {what} there, and an array of images is wanted",
-            hint="an array N×H×W×C or N×H×W of numbers, or N variable-length uint8",
+            hint=f"an array {_wanted(order)} of numbers, or N variable-length uint8",
         )
     return found
 
 
-def _only_candidate(file: Any, path: Path) -> Any:
-    arrays = [found for found in _datasets(file) if _is_images(found) or _is_ragged(found)]
+def _wanted(order: AxisOrder | None) -> str:
+    return "N×H×W×C or N×H×W" if order is None else "×".join(str(order))
+
+
+def _only_candidate(file: Any, path: Path, order: AxisOrder | None) -> Any:
+    arrays = [found for found in _datasets(file) if _is_ragged(found) or _may_be(found, order)]
     # Arrays that are surely images come first; others only where there is none of those.
-    sure = [found for found in arrays if _is_ragged(found) or _is_plainly_images(found)]
+    sure = [found for found in arrays if _is_ragged(found) or _is_plainly(found, order)]
     candidates = sure or arrays
     if not candidates:
         raise NotADatasetError(
             f"{path}: no array of images inside",
-            hint="looked for N×H×W×C or N×H×W numbers, or N variable-length uint8",
+            hint=f"looked for {_wanted(order)} numbers, or N variable-length uint8; "
+            "of another order of axes: --layout",
             path=str(path),
         )
     if len(candidates) > 1:
@@ -164,7 +194,8 @@ def _only_candidate(file: Any, path: Path) -> Any:
 def _datasets(file: Any) -> Iterator[Any]:
     found: list[Any] = []
     file.visititems(lambda _, item: found.append(item) if _is_dataset(item) else None)
-    return (dataset for dataset in found if _has_dtype(dataset))
+    # Names that are not UTF-8 come as bytes, and cannot be asked for as --array.
+    return (each for each in found if isinstance(each.name, str) and _has_dtype(each))
 
 
 def _has_dtype(dataset: Any) -> bool:
@@ -180,17 +211,20 @@ def _is_dataset(item: Any) -> bool:
     return isinstance(item, h5py.Dataset)
 
 
-def _is_images(dataset: Any) -> bool:
-    """Numbers, N×H×W×C or N×H×W: whatever order, depth or dtype they may have."""
-    if dataset.dtype.kind not in "uif" or dataset.size == 0:
+def _may_be(dataset: Any, order: AxisOrder | None) -> bool:
+    """Numbers, N×H×W×C or N×H×W, whatever depth or dtype they have; or of that order."""
+    if not _has_dtype(dataset) or dataset.dtype.kind not in "uif" or dataset.size == 0:
         return False
+    if order is not None:
+        return order.fits(dataset.shape)
     # An H×W×3 array is one picture, not H pictures that are three pixels wide.
     return bool(dataset.ndim == 4 or (dataset.ndim == 3 and dataset.shape[-1] > 4))
 
 
-def _is_plainly_images(dataset: Any) -> bool:
+def _is_plainly(dataset: Any, order: AxisOrder | None) -> bool:
     eight_or_sixteen_bits = dataset.dtype.kind == "u" and dataset.dtype.itemsize <= 2
-    return bool(eight_or_sixteen_bits and (dataset.ndim == 3 or dataset.shape[-1] in (1, 3, 4)))
+    usual = order is not None or dataset.ndim == 3 or dataset.shape[-1] in (1, 3, 4)
+    return bool(eight_or_sixteen_bits and usual)
 
 
 def _is_ragged(dataset: Any) -> bool:
@@ -215,7 +249,7 @@ def _class_names(*carriers: Any) -> tuple[str, ...]:
     """Return the names from the first attribute that lists some."""
     for carrier in carriers:
         for attribute in CLASSES_ATTRIBUTES if carrier is not None else ():
-            values = carrier.attrs.get(attribute)
+            values = text_attribute(carrier, attribute)
             if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "OSU":
                 return tuple(map(_text, values.tolist()))
     return ()

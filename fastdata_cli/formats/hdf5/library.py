@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.extents import Bytes, Column, cut
+from fastdata_cli.formats.hdf5.heaps import CheckedValues
 from fastdata_cli.formats.hdf5.index import read_table
 from fastdata_cli.formats.hdf5.open import open_file, reason
 
@@ -72,9 +73,11 @@ class RaggedLibrary:
     def __init__(self, path: Path, array: str) -> None:
         self._file = open_file(path)
         self._dataset = self._file[array]
+        self._values = CheckedValues(self._dataset)
 
     def images(self, indices: Column) -> list[Bytes]:
         """Return the images."""
+        self._values.require(indices)
         try:
             return [self._dataset[index] for index in indices.tolist()]
         except (OSError, RuntimeError) as problem:
@@ -82,6 +85,7 @@ class RaggedLibrary:
 
     def close(self) -> None:
         """Close the file."""
+        self._values.close()
         self._file.close()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from fastdata_cli.contract import Capability
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Column, Extents
+from fastdata_cli.formats.axes import AxisOrder, layout_option
 from fastdata_cli.formats.chunked import ChunkedImages
 from fastdata_cli.formats.hdf5.filters import describe_filters, require_filters
 from fastdata_cli.formats.hdf5.index import ChunkPlaces, is_located
@@ -36,6 +37,7 @@ class Hdf5ReadOptions(Options):
     array: str | None = option(
         None, "path of the image array inside the store; without it, found by shape and dtype"
     )
+    layout: str | None = layout_option()
 
 
 class _Located(Locator):
@@ -55,14 +57,19 @@ class _Located(Locator):
 
 
 class Hdf5Reader(LocatedReader):
-    """Reads one array of images with the columns beside it."""
+    """Reads one array of images with the columns beside it; images as they are stored."""
 
     options: Hdf5ReadOptions
     _layout: Layout
 
+    @property
+    def order(self) -> AxisOrder:
+        """The order of the axes of the images."""
+        return self._layout.order
+
     def _start(self) -> None:
         with damage_named(self.path), open_file(self.path) as file:
-            found = find_layout(file, self.path, self.options.array)
+            found = find_layout(file, self.path, self.options.array, self.options.layout)
             self._layout, self.schema, self.manifest = found
             dataset = file[self._layout.array]
             require_filters(dataset)
@@ -86,9 +93,11 @@ class Hdf5Reader(LocatedReader):
             return RowsLibrary(self.path, self._layout.array, self._runs())
 
     def _runs(self) -> _Runs | None:
-        """Return where each encoded image begins in the data, and its bytes."""
+        """Return where each encoded image begins in the data, and its bytes; or a sole picture."""
         if self.schema.payload is Payload.PIXELS:
-            return None
+            if not self._layout.order.is_one:
+                return None
+            return np.array([0]), np.array([self._shape[0]])
         columns, size = self._layout.columns, self._shape[0]
         with open_file(self.path) as file:
             begins, lengths = file[columns["begin"]][:], file[columns["length"]][:]

@@ -7,6 +7,7 @@ checksum and hangs the library where it is damaged, so they serve only where pad
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.formats.hdf5.heaps import CheckedValues
 from fastdata_cli.key_table import KeyTable
 
 _LONGEST_FIXED = 1024
@@ -43,11 +45,13 @@ def write_texts(column: Any, texts: KeyTable) -> None:
 
 def read_texts(column: Any) -> KeyTable:
     """Read a column of texts that are in their text form."""
+    _require_sound(column)
     return KeyTable.concatenate([_table(block) for block in _blocks(column)])
 
 
 def read_foreign_keys(column: Any) -> KeyTable:
     """Read a column of keys that others wrote, and put them into their text form."""
+    _require_sound(column)
     decoded = column.asstr(errors="surrogateescape")
     return KeyTable.concatenate([KeyTable.from_keys(block) for block in _blocks(decoded)])
 
@@ -55,6 +59,13 @@ def read_foreign_keys(column: Any) -> KeyTable:
 def _blocks(column: Any) -> Iterator[Any]:
     for start in range(0, len(column), _BLOCK_ROWS):
         yield column[start : start + _BLOCK_ROWS]
+
+
+def _require_sound(column: Any) -> None:
+    if column.dtype.kind != "O":
+        return
+    with contextlib.closing(CheckedValues(column)) as values:
+        values.require(np.arange(len(column)))
 
 
 def _table(block: NDArray[Any]) -> KeyTable:

@@ -34,7 +34,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.lmdb.file import HEAD_BYTES, DataFile, version_of
 from fastdata_cli.formats.lmdb.foreign import ForeignLmdbReader
@@ -80,7 +80,7 @@ FORMAT = Format(
     name="lmdb",
     summary="one file of records; random reads of images of any size",
     suffixes=(_SUFFIX,),
-    capabilities=LmdbReader.capabilities,
+    capabilities=LmdbReader.capabilities | Capability.APPEND,
     payloads=(Payload.ENCODED, Payload.PIXELS),
     recognises=_recognises,
     open_reader=_open_reader,

@@ -3,9 +3,10 @@
 A record of the main database is a sample when its value is an image in a known file format; the
 key of the record is the key of the sample, and no sample has a label. Keys that are all integers
 are put in numeric order, others stay in the order of their bytes. Whatever is no image (a count,
-a text, a pickled list of keys) is left out and counted in ``notes``. Values are looked at one by
-one in environments of up to 20,000 records; beyond, that would read a page of every value, and all
-that are long enough for an image are samples: what is none is found when it is read.
+a text, a pickled list of keys) is left out and counted in ``notes``, but for the texts that
+texts.py knows. Values are looked at one by one in environments of up to 20,000 records; beyond,
+that would read a page of every value, and all that are long enough for an image are samples: what
+is none is found when it is read.
 
 Values in which the image is wrapped (pickled objects, caffe's Datum) are refused.
 """
@@ -27,6 +28,7 @@ from fastdata_cli.formats.lmdb.library import LmdbLibrary
 from fastdata_cli.formats.lmdb.page import Extent, Page
 from fastdata_cli.formats.lmdb.reader import describe
 from fastdata_cli.formats.lmdb.records import MANIFEST, OUR_KEYS, data_path
+from fastdata_cli.formats.lmdb.texts import TextRecords, TextTable, is_text_key
 from fastdata_cli.formats.located import LocatedReader, StoredRanges
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.key_table import KeyTable
@@ -44,6 +46,7 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _DATUM = re.compile(rb"\x08[\x01-\x04]\x10[\x80-\xff]?[\x00-\x7f]\x18")
 
 _IMAGE, _PICKLED, _CAFFE, _NAMED = "image", "pickled", "caffe Datum", "named database"
+_TEXT = "text"
 _REFUSALS = {
     _PICKLED: "its values are pickled: loading them would run code",
     _CAFFE: "its values are Datum messages of caffe",
@@ -65,11 +68,13 @@ class ForeignLmdbReader(LocatedReader):
         _require_whole(records, file)
         self._commit, self._facts = file.meta.commit, describe(file)
         self._keys, self._extents = records.in_order()
+        self._texts = records.texts.of_samples()
         longest = int(self._extents[:, 1].max())
         self.schema = Schema(
             payload=Payload.ENCODED, num_samples=len(self._keys), max_image_bytes=longest
         )
-        ignored = sum(count for kind, count in records.kinds.items() if kind != _IMAGE)
+        others = sum(count for kind, count in records.kinds.items() if kind != _IMAGE)
+        ignored = others - (0 if self._texts is None else len(records.texts))
         self.notes = {"ignored-record": ignored} if ignored else {}
 
     def _open_locator(self) -> StoredRanges:
@@ -85,7 +90,15 @@ class ForeignLmdbReader(LocatedReader):
 
     def _load_table(self) -> SampleTable:
         labels = np.full(len(self), UNLABELLED, np.int64)
-        return SampleTable(self._keys, labels, np.empty(0, np.uint64), self._extents[:, 1])
+        columns = (self._keys, labels, np.empty(0, np.uint64), self._extents[:, 1])
+        if self._texts is None:
+            return SampleTable(*columns)
+        file = DataFile(data_path(self.path))
+        return TextTable(
+            *columns,
+            texts=self._texts,
+            content=lambda begin, length: file.read(Extent(begin, length)),
+        )
 
     def describe(self) -> Mapping[str, Any]:
         """Return the layout of the file, and how many records are no samples."""
@@ -97,6 +110,7 @@ class _Records:
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
+        self.texts = TextRecords()
         self._extents = array("q")
         self._numbers = array("q")
         self._numbered = True
@@ -110,11 +124,12 @@ class _Records:
             if key.startswith(OUR_KEYS):
                 detail = f"written by fastdata, and the record {MANIFEST.decode()} is missing"
                 raise DamagedDatasetError(f"{file.path}: {detail}")
-            kind = _NAMED if leaf.is_named_database(at) else self._kind(file, extent)
+            kind = _NAMED if leaf.is_named_database(at) else self._kind(file, key, extent)
             self.kinds[kind] += 1
             if kind == _IMAGE:
                 self._extents.extend(extent)
                 self._add_key(key)
+                self.texts.add_image(key)
 
     def in_order(self) -> tuple[KeyTable, NDArray[np.int64]]:
         """Return keys and extents (int64[N, 2]): numeric order if all keys are integers."""
@@ -128,10 +143,13 @@ class _Records:
         tables = [KeyTable.from_keys(keys.take(block)) for block in blocks]
         return KeyTable.concatenate(tables), extents[order]
 
-    def _kind(self, file: DataFile, extent: Extent) -> str:
+    def _kind(self, file: DataFile, key: bytes, extent: Extent) -> str:
+        if is_text_key(key) and not _is_image(file, extent):
+            self.texts.add_text(key, extent)
+            return _TEXT
         if self.kinds.total() >= _LOOKED_AT:
             return _IMAGE if extent.length >= _LEAST_IMAGE_BYTES else "short"
-        return kind_of(file.read(Extent(extent.begin, min(extent.length, SNIFF_BYTES))))
+        return _kind_at(file, extent)
 
     def _add_key(self, key: bytes) -> None:
         self._numbered = self._numbered and key.isdigit() and len(key) <= 18
@@ -141,6 +159,14 @@ class _Records:
         if len(self._block) == _KEY_BLOCK:
             self._tables.append(KeyTable.from_keys(self._block))
             self._block.clear()
+
+
+def _is_image(file: DataFile, extent: Extent) -> bool:
+    return extent.length >= _LEAST_IMAGE_BYTES and _kind_at(file, extent) == _IMAGE
+
+
+def _kind_at(file: DataFile, extent: Extent) -> str:
+    return kind_of(file.read(Extent(extent.begin, min(extent.length, SNIFF_BYTES))))
 
 
 def kind_of(value: bytes) -> str:

@@ -10,21 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Part, PartLimits, Receipt
-from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.errors import DamagedDatasetError, UsageError
 from fastdata_cli.formats.base import manifest_text
-from fastdata_cli.formats.lmdb.records import MANIFEST, column_layout, column_records, sample_key
-from fastdata_cli.formats.staged import StagedWriter
+from fastdata_cli.formats.lmdb.file import DataFile
+from fastdata_cli.formats.lmdb.records import (
+    MANIFEST,
+    column_layout,
+    column_records,
+    read_columns,
+    sample_key,
+)
+from fastdata_cli.formats.staged import AppendingWriter
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Batch
+from fastdata_cli.storage import durable
 from fastdata_cli.storage.table import SampleTable
 
 # A transaction is held in memory until it is committed.
 _COMMIT_BYTES = 16 << 20
 _FIRST_MAP_SIZE = 64 << 20
+_DATA_NAME = "data.mdb"
 
 
-class LmdbWriter(StagedWriter):
-    """Appends parts, in order; each is committed and synced before its receipt."""
+class LmdbWriter(AppendingWriter):
+    """Appends parts, in order; each is committed and synced before its receipt.
+
+    What is added to a file goes into a copy of it, which takes its place in one rename: the folder,
+    and who has the old file open, keep what they have.
+    """
 
     limits = PartLimits(samples=4096, bytes=_COMMIT_BYTES)
     _environment: Any = None
@@ -33,6 +46,21 @@ class LmdbWriter(StagedWriter):
     def _create(self) -> None:
         self.staging.item.mkdir()
         self._open()
+
+    def _standing(self) -> tuple[Manifest, SampleTable]:
+        path = self._final
+        if not path.is_file():
+            raise UsageError(f"{self.target.path}: give the folder in which data.mdb lies")
+        file = DataFile(path)
+        manifest = Manifest.from_json(file.get(MANIFEST) or b"", where=str(path))
+        columns = read_columns(file, manifest.layout.get("columns", {}))
+        return manifest, SampleTable.from_columns(columns, where=str(path))
+
+    def _adopt(self, table: SampleTable) -> Mapping[str, Any]:
+        self.staging.item.mkdir()
+        durable.copy(self._final, self._data)
+        durable.sync_path(self._data)
+        return {}
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         self._open()
@@ -65,9 +93,17 @@ class LmdbWriter(StagedWriter):
             self._environment.close()
             self._environment = None
 
+    def _reveal(self) -> None:
+        added_to = self.target.standing is not None
+        self.staging.publish([(self._data, self._final)] if added_to else None)
+
+    @property
+    def _final(self) -> Path:
+        return self.target.path / _DATA_NAME
+
     @property
     def _data(self) -> Path:
-        return self.staging.item / "data.mdb"
+        return self.staging.item / _DATA_NAME
 
     def _open(self) -> None:
         import lmdb

@@ -6,7 +6,8 @@
     labels.npy          N whole numbers, beside the stacks of a folder without class folders
 
 All images have one shape and one type of number; files of others are rejects. The last axis is
-that of channels if it is at most 4 long. Files are mapped, and nothing is ever unpickled.
+that of channels if it is at most 4 long; ``--layout`` says otherwise. Files are mapped, and nothing
+is ever unpickled.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import cast
 
 from fastdata_cli.contract import Format, Reader
 from fastdata_cli.formats.npy.arrays import is_npy_name
-from fastdata_cli.formats.npy.reader import NpyReader
+from fastdata_cli.formats.npy.reader import NpyReader, NpyReadOptions
 from fastdata_cli.formats.npy_header import is_npy
+from fastdata_cli.formats.reordered import put_upright
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload
 from fastdata_cli.storage.listing_names import is_unwanted
@@ -64,7 +66,8 @@ def _holds_only_arrays(folder: Path) -> bool:
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
-    return cast(Reader, NpyReader(path, options))
+    reader = NpyReader(path, cast(NpyReadOptions, options))
+    return put_upright(reader, reader.order)
 
 
 FORMAT = Format(
@@ -75,4 +78,5 @@ FORMAT = Format(
     payloads=(Payload.PIXELS,),
     recognises=_recognises,
     open_reader=_open_reader,
+    read_options=NpyReadOptions,
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError, UsageError
+from fastdata_cli.formats.axes import MOST_CHANNELS, AxisOrder, guess_order, in_words
 from fastdata_cli.formats.foreign import LABEL_NAMES, numbered_keys
 from fastdata_cli.formats.npy_header import (
     MOST_HEADER_BYTES,
@@ -23,11 +25,11 @@ from fastdata_cli.formats.npy_header import (
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_bytes
 from fastdata_cli.sample import UNLABELLED, Reject
+from fastdata_cli.storage.labels import Labels, LabelTable
 from fastdata_cli.storage.listing import Listing, list_tree
+from fastdata_cli.storage.listing_rows import number_classes
 from fastdata_cli.storage.table import npy_array
 
-_CHANNELS = (1, 3, 4)
-_MOST_CHANNELS = 4
 _UNUSABLE = "unsupported-format"
 
 
@@ -45,11 +47,15 @@ class Contents:
     keys: KeyTable
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
-    shape: tuple[int, int, int]
-    """(H, W, C) of every image."""
+    order: AxisOrder
+    """Of the axes of an image."""
+    shape: tuple[int, ...]
+    """Of every image, as it is stored; three axes."""
     dtype: np.dtype[Any]
     rejects: tuple[Reject, ...]
     notes: Mapping[str, int]
+    remarks: tuple[str, ...]
+    """What is odd, in words."""
 
 
 def is_npy_name(name: bytes) -> bool:
@@ -57,19 +63,60 @@ def is_npy_name(name: bytes) -> bool:
     return name.lower().endswith(b".npy")
 
 
-def examine(path: Path) -> Contents:
+def examine(
+    path: Path,
+    order: AxisOrder | None = None,
+    table: LabelTable | None = None,
+    classes: Sequence[str] | None = None,
+) -> Contents:
     """Read the headers of a file, or of all files below a folder.
+
+    Args:
+        path: of the file or folder.
+        order: of the axes of the arrays; None takes it from their shapes.
+        table: labels that take the place of all others.
+        classes: the numbering of the classes.
 
     Raises:
         UnsupportedError: no file has an array that is read as images; the first reason is named.
         DamagedDatasetError: the files that should have are damaged, or the labels do not fit.
+        UsageError: ``table`` names no image, or a class is not in ``classes``.
     """
     if path.is_dir():
-        listing = list_tree(path, is_wanted=is_npy_name)
-        return _Found(listing).contents(of_one=False)
-    name = KeyTable.from_keys([path.name])
-    listing = Listing(path.parent, name, np.array([UNLABELLED], np.int64))
-    return _Found(listing).contents(of_one=True)
+        numbering = None if table is not None else classes
+        listing = list_tree(path, classes=numbering, is_wanted=is_npy_name)
+        found = _Found(listing, order).contents(of_one=False)
+    else:
+        name = KeyTable.from_keys([path.name])
+        listing = Listing(path.parent, name, np.array([UNLABELLED], np.int64))
+        found = _Found(listing, order).contents(of_one=True)
+    if table is not None:
+        return _labelled(found, table, classes)
+    if classes is None:
+        return found
+    labels, names = number_classes(found.labels, classes, classes)
+    return replace(found, labels=labels, class_names=names)
+
+
+def _labelled(found: Contents, table: LabelTable, classes: Sequence[str] | None) -> Contents:
+    """Return the contents with labels by a table, of files or of the samples in them."""
+    labels = _of_most(table, (found.files, found.keys), classes)
+    numbers = labels.labels
+    if len(numbers) < len(found.begins):
+        numbers = np.repeat(numbers, np.diff([*found.firsts.tolist(), len(found.begins)]))
+    notes = dict(sorted({**found.notes, **labels.notes}.items()))
+    return replace(found, labels=numbers, class_names=labels.class_names, notes=notes)
+
+
+def _of_most(table: LabelTable, keys: Sequence[KeyTable], classes: Sequence[str] | None) -> Labels:
+    """Return the labels of those keys that more rows of the table are about."""
+    found: list[Labels] = []
+    for each in keys:
+        with contextlib.suppress(UsageError):
+            found.append(table.apply(each, classes))
+    if not found:
+        return table.apply(keys[0], classes)  # which says what is wrong
+    return min(found, key=lambda labels: labels.notes.get("label-without-image", 0))
 
 
 @dataclass(slots=True)
@@ -77,8 +124,9 @@ class _Found:
     """The arrays of a listing, as their headers are read."""
 
     listing: Listing
-    shape: tuple[int, int, int] | None = None
-    dtype: np.dtype[Any] | None = None
+    wanted: AxisOrder | None
+    form: _Form | None = None
+    """Of the first image; all others must have it."""
     files: list[str] = field(default_factory=list)
     counts: list[int | None] = field(default_factory=list)
     """Images of each file; None for one that is not in a stack."""
@@ -87,18 +135,19 @@ class _Found:
     rejects: list[Reject] = field(default_factory=list)
     beside: str | None = None
     """The file of labels."""
+    remarks: list[str] = field(default_factory=list)
 
     def contents(self, *, of_one: bool) -> Contents:
         """Read all headers and return what they come to."""
         for key, label in zip(self.listing.files, self.listing.labels.tolist(), strict=True):
             self._add(key, label)
         rejects = (*self.listing.rejects, *self.rejects)
-        if self.shape is None or self.dtype is None:
+        if self.form is None:
             raise self._nothing(rejects)
         numbers = np.array([1 if count is None else count for count in self.counts], np.int64)
         firsts = np.cumsum(numbers) - numbers
         inside = np.arange(numbers.sum()) - np.repeat(firsts, numbers)
-        each = int(np.prod(self.shape)) * self.dtype.itemsize
+        each = int(np.prod(self.form.shape)) * self.form.dtype.itemsize
         keys = KeyTable.from_keys(self._keys())
         if of_one and self.counts[0] is not None:
             keys = numbered_keys(len(inside))
@@ -110,10 +159,12 @@ class _Found:
             keys=keys,
             labels=self._labels(numbers),
             class_names=self.listing.class_names,
-            shape=self.shape,
-            dtype=self.dtype,
+            order=self.form.order,
+            shape=self.form.shape,
+            dtype=self.form.dtype,
             rejects=rejects,
             notes=self.listing.notes,
+            remarks=tuple(self.remarks[:1]),
         )
 
     def _add(self, key: str, label: int) -> None:
@@ -123,19 +174,20 @@ class _Found:
                 self.beside = key
                 return
             require_numbers(header)
-            count, shape = images_in(header.shape)
+            count, order, shape, remark = images_in(header.shape, self.wanted)
         except ValueError as problem:
             self.rejects.append(Reject(key, _UNUSABLE, str(problem)))
             return
         except _BadFileError as problem:
             self.rejects.append(Reject(key, problem.reason, str(problem)))
             return
-        if self.shape is None or self.dtype is None:
-            self.shape, self.dtype = shape, header.dtype
-        if (shape, header.dtype) != (self.shape, self.dtype):
-            detail = f"images of {header.dtype}{list(shape)} among {self.dtype}{list(self.shape)}"
+        form = _Form(order, shape, header.dtype)
+        self.form = self.form or form
+        if form != self.form:
+            detail = f"images of {form} among {self.form}"
             self.rejects.append(Reject(key, "size-mismatch", detail))
             return
+        self.remarks += [f"{key}{remark}"] if remark else []
         self.files.append(key)
         self.counts.append(count)
         self.offsets.append(header.offset)
@@ -163,7 +215,7 @@ class _Found:
                 yield from (f"{key}/{index:08d}" for index in range(count))
 
     def _labels(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.beside is None or self.listing.class_names:
+        if self.beside is None or (self.listing.labels != UNLABELLED).any():
             return np.repeat(np.array(self.labels, np.int64), numbers)
         path = Path(os.fsdecode(path_of(self.listing.root, self.beside)))
         labels: NDArray[np.int64] = npy_array(path.read_bytes(), where=str(path)).astype(np.int64)
@@ -186,6 +238,19 @@ class _Found:
         return kind(f"{root}/{first.key}: {first.detail or first.reason}{more}", path=root)
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all images have in common."""
+
+    order: AxisOrder
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        order = "" if self.order.is_upright else f" {'×'.join(str(self.order))}"
+        return f"{self.dtype}{list(self.shape)}{order}"
+
+
 class _BadFileError(Exception):
     """A file cannot be read; never leaves this module."""
 
@@ -199,26 +264,39 @@ def path_of(root: Path, key: str) -> bytes:
     return os.path.join(os.fsencode(os.path.abspath(root)), to_bytes(key))
 
 
-def images_in(shape: tuple[int, ...]) -> tuple[int | None, tuple[int, int, int]]:
-    """Return how many images an array of this shape is, and the shape of each.
+def images_in(
+    shape: tuple[int, ...], wanted: AxisOrder | None = None
+) -> tuple[int | None, AxisOrder, tuple[int, ...], str]:
+    """Return how many images an array of this shape is, their axes and shape, and a remark.
 
-    The number is None for an array that is one image, not a stack.
+    The number is None for an array that is one image, not a stack. The axes are those of one
+    image, and its shape is that in which it is stored.
+
+    Args:
+        shape: of the array.
+        wanted: order of the axes of an image or of a stack; an array may be either.
 
     Raises:
-        ValueError: it is no image, or has channels where rows should be.
+        ValueError: it is no image, or more than one order is possible.
     """
-    words = "×".join(map(str, shape)) or "no axes"
     if 0 in shape or len(shape) not in (2, 3, 4):
-        raise ValueError(f"an array of {words} is no image")
-    if len(shape) > 2 and shape[-1] <= _MOST_CHANNELS:
-        height, width, channels = shape[-3:]
-        return (shape[0] if len(shape) == 4 else None), (height, width, channels)
-    if len(shape) > 2 and shape[-3] in _CHANNELS:
-        raise ValueError(f"an array of {words} has its channels first: only last are they read")
-    if len(shape) == 4:
-        raise ValueError(f"an array of {words} is no image")
-    height, width = shape[-2:]
-    return (shape[0] if len(shape) == 3 else None), (height, width, 1)
+        raise ValueError(f"an array of {in_words(shape)} is no image")
+    order, remarks = (wanted, ()) if wanted is not None else _guess(shape)
+    one = AxisOrder(order.letters.removeprefix("N"))
+    axes = len(one.letters)
+    if len(shape) not in (axes, axes + 1) or not one.fits(shape[-axes:]):
+        of_order = "" if wanted is None else f" {'×'.join(str(wanted))}"
+        raise ValueError(f"an array of {in_words(shape)} is no image{of_order}")
+    count = None if len(shape) == axes else shape[0]
+    return count, one, one.stored_shape(shape[-axes:]), "".join(remarks)
+
+
+def _guess(shape: tuple[int, ...]) -> tuple[AxisOrder, tuple[str, ...]]:
+    if len(shape) == 2:
+        return AxisOrder("HW"), ()
+    if len(shape) == 3 and shape[-1] <= MOST_CHANNELS:
+        return AxisOrder("HWC"), ()
+    return guess_order(shape, "")
 
 
 def _are_labels(key: str, header: NpyHeader) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,53 @@ import numpy as np
 from fastdata_cli.contract import Capability
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.extents import Bytes, Column
+from fastdata_cli.formats.axes import AxisOrder, layout_option
 from fastdata_cli.formats.located import LocatedReader, StoredRanges
 from fastdata_cli.formats.npy.arrays import Contents, examine, path_of
-from fastdata_cli.options import Options
+from fastdata_cli.formats.tree.classes import load_classes
+from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Payload, Schema
+from fastdata_cli.storage.labels import load_labels
 from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
 
+@dataclass(frozen=True, kw_only=True)
+class NpyReadOptions(Options):
+    """How arrays are read."""
+
+    layout: str | None = layout_option()
+    labels: str | None = option(None, "CSV or JSONL file with the label of each image")
+    classes: str | None = option(None, "file or dataset whose class numbering is used")
+
+
+def _examine(path: Path, options: NpyReadOptions) -> Contents:
+    return examine(
+        path,
+        AxisOrder.parse(options.layout) if options.layout else None,
+        load_labels(Path(options.labels)) if options.labels else None,
+        load_classes(Path(options.classes)) if options.classes else None,
+    )
+
+
 class NpyReader(LocatedReader):
-    """Reads images one by one out of mapped arrays.
+    """Reads images one by one out of mapped arrays, as they are stored.
 
     It pickles with what it found, so that workers read what was listed and open no file for it.
     """
 
     capabilities = LocatedReader.capabilities | Capability.ZERO_COPY
 
-    def __init__(self, path: Path, options: Options, contents: Contents | None = None) -> None:
-        self._contents = examine(path) if contents is None else contents
+    def __init__(
+        self, path: Path, options: NpyReadOptions, contents: Contents | None = None
+    ) -> None:
+        self._contents = _examine(path, options) if contents is None else contents
         super().__init__(path, options)
+
+    @property
+    def order(self) -> AxisOrder:
+        """The order of the axes of an image."""
+        return self._contents.order
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.options, self._contents)
@@ -67,7 +96,9 @@ class NpyReader(LocatedReader):
 
     def describe(self) -> Mapping[str, Any]:
         """Return how many files there are."""
-        return {"files": len(self._contents.files), "codec": "none"}
+        facts = {"files": len(self._contents.files), "codec": "none"}
+        remarks = list(self._contents.remarks)
+        return {**facts, "notes": remarks} if remarks else facts
 
 
 class _Numpy:

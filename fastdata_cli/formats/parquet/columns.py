@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastdata_cli.errors import UnsupportedError, UsageError
 from fastdata_cli.formats.foreign import KEY_NAMES, LABEL_NAMES
+from fastdata_cli.json_text import parse
 
 _BYTES, _PATH = "bytes", "path"
 
@@ -70,7 +70,7 @@ def find_columns(schema: Any, where: str, field: str | None) -> Columns:
 def _features(schema: Any) -> Mapping[str, Mapping[str, Any]]:
     """Return the features that the library ``datasets`` noted in the schema's metadata."""
     try:
-        noted = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        noted = parse((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {name: each for name, each in noted.items() if isinstance(each, dict)}
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}

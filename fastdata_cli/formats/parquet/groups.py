@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.errors import BadSampleError
+from fastdata_cli.errors import BadSampleError, words_of
 from fastdata_cli.extents import Column
 
 BLOCK_BYTES = 32 << 20
@@ -120,7 +120,7 @@ class RowBlocks:
             decoded.validate()
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as problem:
             self._stream = (-1, iter(()))
-            detail = f"{self._groups.name(group)}: {problem}"
+            detail = f"{self._groups.name(group)}: {words_of(problem)}"
             self._broken[group] = self._next, detail
             raise BadSampleError(reason="corrupt", detail=detail) from problem
         self._keep((group, self._next), decoded)

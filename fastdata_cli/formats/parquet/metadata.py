@@ -7,6 +7,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from fastdata_cli.errors import BadSampleError, words_of
 from fastdata_cli.extents import Column
 from fastdata_cli.formats.parquet.groups import RowBlocks
 from fastdata_cli.sample import metadata_text
@@ -20,14 +21,24 @@ def metadata_texts(blocks: RowBlocks, indices: Column) -> list[str | None]:
     Nulls are left out; times and decimal numbers become text.
 
     Raises:
-        BadSampleError: a block cannot be decoded.
+        BadSampleError: a block cannot be decoded, or holds a text that is not UTF-8.
     """
     texts: list[str | None] = [None] * len(indices)
     for block, positions, rows in blocks.rows(indices):
         for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
-            (found,) = block.slice(row, 1).to_pylist()
-            texts[position] = metadata_text(_plain(found))
+            texts[position] = metadata_text(_plain(_row(block, row)))
     return texts
+
+
+def _row(block: Any, row: int) -> Mapping[str, Any]:
+    import pyarrow
+
+    try:
+        (found,) = block.slice(row, 1).to_pylist()
+    except (pyarrow.ArrowException, ValueError, ArithmeticError) as problem:
+        detail = f"its further columns cannot be read ({words_of(problem)})"
+        raise BadSampleError(reason="corrupt", detail=detail) from problem
+    return dict(found)
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability
-from fastdata_cli.errors import BadSampleError, DamagedDatasetError
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError, words_of
 from fastdata_cli.extents import Bytes, Column
 from fastdata_cli.formats.base import Images, IndexedReader
 from fastdata_cli.formats.foreign import distinct_keys
@@ -111,10 +111,10 @@ class ParquetReader(IndexedReader[_Opened]):
             labels = np.full(count, UNLABELLED, np.int64)
             if columns.label is not None:
                 labels = _whole_numbers(table.column(columns.label))
-            paths = [None] * count if columns.key is None else table.column(columns.key).to_pylist()
+            paths = [None] * count if columns.key is None else _names(table.column(columns.key))
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as problem:
             raise DamagedDatasetError(
-                f"{path}: labels and names cannot be read ({problem})", path=str(path)
+                f"{path}: labels and names cannot be read ({words_of(problem)})", path=str(path)
             ) from problem
         names = (to_text(each) if each else f"{first + at:08d}" for at, each in enumerate(paths))
         return KeyTable.from_texts(names), labels
@@ -174,6 +174,14 @@ class ParquetReader(IndexedReader[_Opened]):
         }
         remarks = [*self._shards.remarks, *columns.remarks, *_kinds(self._shards.paths)]
         return {**facts, "notes": remarks} if remarks else facts
+
+
+def _names(column: Any) -> list[str | None]:
+    """Return a column of texts."""
+    import pyarrow
+
+    names: list[str | None] = column.cast(pyarrow.string()).to_pylist()
+    return names
 
 
 def _whole_numbers(column: Any) -> NDArray[np.int64]:

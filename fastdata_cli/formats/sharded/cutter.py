@@ -37,7 +37,10 @@ class PieceStream:
 
     def append(self, pieces: Sequence[Any]) -> None:
         """Append bytes-like pieces; the caller keeps them as they are until the next flush."""
-        size = total_bytes(pieces)
+        self.append_sized(pieces, total_bytes(pieces))
+
+    def append_sized(self, pieces: Sequence[Any], size: int) -> None:
+        """Append bytes-like pieces of so many bytes in all."""
         self._pending += pieces
         self._pending_bytes += size
         self.position += size
@@ -45,8 +48,11 @@ class PieceStream:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending."""
-        durable.write_all(self._descriptor, memoryview(b"".join(self._pending)))
+        """Write what is pending, and have the system pass it on to the device."""
+        durable.write_pieces(self._descriptor, self._pending)
+        durable.start_writing(
+            self._descriptor, self.position - self._pending_bytes, self._pending_bytes
+        )
         self._pending.clear()
         self._pending_bytes = 0
 
@@ -100,13 +106,13 @@ class ShardCutter:
 
     def append(self, pieces: Sequence[Any]) -> int:
         """Append one sample; return where it begins in its shard."""
-        end = self._end
-        full = self._limits.exceeded_by(end.samples + 1, end.bytes + total_bytes(pieces))
+        end, size = self._end, total_bytes(pieces)
+        full = self._limits.exceeded_by(end.samples + 1, end.bytes + size)
         if full and end.samples:
             self._next_shard()
         stream = self._stream or self._open()
         begin = stream.position
-        stream.append(pieces)
+        stream.append_sized(pieces, size)
         self._end = ShardEnd(self._end.shard, self._end.samples + 1, stream.position, begin)
         return begin
 
@@ -156,4 +162,4 @@ def shard_ends(receipts: Sequence[Receipt]) -> list[ShardEnd]:
         for columns in receipt.facts["shards"]:
             end = ShardEnd(*columns)
             ends[end.shard] = end
-    return [ends[shard] for shard in sorted(ends)]
+    return [ends[shard] for shard in sorted(ends) if ends[shard].samples]

@@ -18,6 +18,7 @@ from fastdata_cli.formats.sharded.set import (
     ShardPattern,
     index_path,
 )
+from fastdata_cli.storage.journal import JOURNAL
 from fastdata_cli.storage.staging import staging_root
 
 _NUMBER = re.compile(r"(.*?)(\d+)((?:-of-\d+)?\D*)")
@@ -166,13 +167,20 @@ def _in_folder(path: Path, kind: ShardNames) -> ShardSet:
     indexes = [path / name for name in os.listdir(path) if name.endswith(ending)]
     if len(indexes) == 1:
         found = _indexed(indexes[0])
-        if [os.path.join(path, each) for each in shards] == [str(each) for each in found.paths]:
+        there, known = {str(path / each) for each in shards}, set(map(str, found.paths))
+        if there == known or (known < there and _is_being_added_to(indexes[0])):
             return found
     for name in os.listdir(path):
         _refuse_unfinished(path, name, kind)
     remarks, missing = gaps(shards)
     paths = tuple(path / each for each in shards)
     return ShardSet(paths, path, None, None, tuple(remarks), missing)
+
+
+def _is_being_added_to(index_file: Path) -> bool:
+    """Tell whether shards that an index does not name are those of a run that is not done."""
+    pattern = index_file.with_name(index_file.name.removesuffix(INDEX_SUFFIX))
+    return (staging_root(pattern) / JOURNAL).exists()
 
 
 def _refuse_unfinished(folder: Path, name: str, kind: ShardNames) -> None:

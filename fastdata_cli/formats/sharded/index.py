@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import manifest_text
+from fastdata_cli.json_text import parse
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
@@ -140,7 +141,7 @@ def open_shard(path: Path, line: bytes, folder: str) -> OwnShard | None:
 
 def _parse_footer(line: bytes, size: int, where: str) -> tuple[int, int, str]:
     try:
-        footer = json.loads(line)
+        footer = parse(line)
         version, file_bytes = footer["fastdata_footer"], footer["file_bytes"]
         begin, length, wanted = footer["manifest"]
     except (ValueError, KeyError, TypeError) as problem:

@@ -34,3 +34,6 @@ class ShardKind(ShardNames):
     number is the position of the shard's first sample in the dataset."""
     layout: Mapping[str, str]
     """What ``describe`` says of shards of ours."""
+    samples_end: Callable[[OwnShard], int] | None = None
+    """Returns where the samples of a shard of ours end, and its index begins; None where none are
+    ever added to one."""

@@ -73,8 +73,8 @@ class OwnSource:
         begins = np.concatenate([empty, *(begins for begins, _ in pairs)])
         return begins, np.concatenate([empty, *(lengths for _, lengths in pairs)])
 
-    def table(self, maps: FileMaps) -> SampleTable:
-        """Return the joined tables of the shards."""
+    def table(self, maps: FileMaps | None = None) -> SampleTable:
+        """Return the joined tables of the shards; they need no maps."""
         return SampleTable.concatenate([shard.table() for shard in self._opened()])
 
     def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
@@ -130,11 +130,13 @@ def _missing(shards: Sequence[OwnShard]) -> int:
 
 def _merged(shards: Sequence[OwnShard]) -> Manifest:
     """Return one manifest for shards without an index of their set."""
-    first = shards[0].manifest
-    common = replace(first.schema, num_samples=None, max_image_bytes=None)
+    newest = max((shard.manifest for shard in shards), key=lambda m: len(m.generations))
+    common, names = _common(newest.schema), newest.schema.class_names
     for shard in shards:
         schema = shard.manifest.schema
-        if replace(schema, num_samples=None, max_image_bytes=None) != common:
+        # Those of an earlier generation know the classes that there were then.
+        named_alike = schema.class_names == names[: len(schema.class_names)]
+        if _common(schema) != common or not named_alike:
             raise UnsupportedError(
                 f"{shard.path} and {shards[0].path} hold different kinds of samples",
                 hint="open them one by one",
@@ -142,4 +144,9 @@ def _merged(shards: Sequence[OwnShard]) -> Manifest:
     largest = None
     if common.payload is Payload.ENCODED:
         largest = max(shard.manifest.schema.max_image_bytes or 0 for shard in shards)
-    return first.finished(sum(shard.samples for shard in shards), largest)
+    return newest.finished(sum(shard.samples for shard in shards), largest)
+
+
+def _common(schema: Schema) -> Schema:
+    """Return what all shards of a set have in common, but for the names of their classes."""
+    return replace(schema, num_samples=None, max_image_bytes=None, class_names=())

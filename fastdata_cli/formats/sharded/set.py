@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.json_text import parse
 from fastdata_cli.manifest import Manifest
 
 INDEX_SUFFIX = ".fastdata.json"
@@ -85,7 +88,7 @@ class SetIndex:
             DamagedDatasetError: it is no index, or of a later version.
         """
         try:
-            record = json.loads(path.read_bytes())
+            record = parse(path.read_bytes())
             version = record["fastdata_shards"]
         except (ValueError, KeyError, TypeError) as problem:
             raise DamagedDatasetError(f"{path}: the index of the shards is broken") from problem
@@ -95,11 +98,24 @@ class SetIndex:
                 hint="upgrade fastdata-cli",
             )
         try:
-            entries = tuple(ShardEntry(**entry) for entry in record["shards"])
+            entries = tuple(map(_entry, record["shards"]))
             manifest = json.dumps(record["manifest"])
-        except (KeyError, TypeError) as problem:
+        except (KeyError, TypeError, ValueError) as problem:
             raise DamagedDatasetError(f"{path}: the index of the shards is broken") from problem
         return cls(Manifest.from_json(manifest, where=str(path)), entries)
+
+
+def _entry(record: Mapping[str, Any]) -> ShardEntry:
+    """Return an entry; ValueError for what it cannot say, such as a file in another folder."""
+    found = ShardEntry(**record)
+    if not all(isinstance(text, str) for text in (found.name, found.footer)):
+        raise ValueError("a name that is no text")
+    if "/" in found.name or "\0" in found.name or found.name in ("", ".", ".."):
+        raise ValueError(f"{found.name!r} is no shard beside the index")
+    for number in (found.samples, found.bytes):
+        if type(number) is not int or not 0 <= number < 1 << 48:
+            raise ValueError(f"{number!r} is no count")
+    return found
 
 
 def index_path(path: Path) -> Path:

@@ -7,14 +7,19 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fastdata_cli.contract import Part, Receipt, Target
-from fastdata_cli.errors import DestinationExistsError, StorageError, UsageError
-from fastdata_cli.formats.base import StagedWriter
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    DestinationExistsError,
+    StorageError,
+    UsageError,
+)
 from fastdata_cli.formats.sharded.cutter import (
     ShardCutter,
     ShardEnd,
@@ -22,9 +27,12 @@ from fastdata_cli.formats.sharded.cutter import (
     shard_ends,
     shard_facts,
 )
+from fastdata_cli.formats.sharded.find import find_shards
 from fastdata_cli.formats.sharded.index import ShardIndex, rows
 from fastdata_cli.formats.sharded.kind import ShardKind
+from fastdata_cli.formats.sharded.own import open_own_source
 from fastdata_cli.formats.sharded.set import SetIndex, ShardEntry, ShardPattern, index_path
+from fastdata_cli.formats.staged import AppendingWriter
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Batch
@@ -32,7 +40,6 @@ from fastdata_cli.storage import durable
 from fastdata_cli.storage.table import SampleTable
 
 _SHARD_BYTES = 256 << 20
-_PLACE_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +55,12 @@ class ShardWriteOptions(Options):
     )
 
 
-class ShardedWriter(StagedWriter):
+class ShardedWriter(AppendingWriter):
     """Appends samples to the last shard, and starts another when it is full.
 
-    Shards are cut between samples, wherever parts are cut: the bytes do not depend on parts.
+    Shards are cut between samples, wherever parts are cut: the bytes do not depend on parts. What
+    is added to a set makes shards of its own: those that stand there are not touched, and the new
+    index, in one rename, makes all of them one dataset. A single file is copied and goes on.
     """
 
     kind: ClassVar[ShardKind]
@@ -62,7 +71,6 @@ class ShardedWriter(StagedWriter):
         self._limits = ShardLimits(options.shard_samples, options.shard_size)
         if self._pattern and self._limits == ShardLimits(None, None):
             self._limits = ShardLimits(None, _SHARD_BYTES)
-        self._begins: int | None = None
 
     @abstractmethod
     def _samples(self, part: Part, batch: Batch) -> Iterator[tuple[Sequence[Any], int]]:
@@ -85,9 +93,12 @@ class ShardedWriter(StagedWriter):
     def begin(self, fingerprint: str) -> Sequence[Receipt]:
         """Take the staging place; refuse shards that stand in the way."""
         receipts = super().begin(fingerprint)
+        known = {entry.name for entry in self._before}
         for path in self._pattern.standing() if self._pattern else ():
+            if path.name in known:
+                continue
             if not self.target.overwrite or self.kind.open_own(path) is None:
-                self.abort(keep=bool(receipts))
+                self.abort(keep=any(receipt.part.source_stop for receipt in receipts))
                 what = "exists already" if not self.target.overwrite else "is not of fastdata"
                 raise DestinationExistsError(
                     f"{path} {what}, and {self.target.path.name} stands for it",
@@ -96,35 +107,65 @@ class ShardedWriter(StagedWriter):
                 )
         return receipts
 
+    @cached_property
+    def _before(self) -> tuple[ShardEntry, ...]:
+        """The shards of the set that is added to."""
+        if self.target.standing is None or self._pattern is None:
+            return ()
+        return SetIndex.read(self._index).shards
+
+    def _standing(self) -> tuple[Manifest, SampleTable]:
+        path = self.target.path
+        if self._pattern is None and not path.is_file():
+            raise UsageError(
+                f"{path} is no single file and no pattern",
+                hint=f"give the shards as they were written: {path}/train-%06d{self.kind.suffix}",
+            )
+        shards = find_shards(path, self.kind)
+        source = open_own_source(shards, self.kind)
+        if source is None or (self._pattern is not None and shards.index is None):
+            raise DamagedDatasetError(f"{path}: the index of the shards is missing", path=str(path))
+        assert source.manifest is not None
+        return source.manifest, source.table()
+
+    def _adopt(self, table: SampleTable) -> Mapping[str, Any]:
+        # Where samples begin in shards that stay as they are, nobody will ask.
+        begins, end = np.zeros(len(table), np.int64), ShardEnd(len(self._before))
+        if self._pattern is None:
+            shard = self.kind.open_own(self.target.path)
+            assert shard is not None, "_standing has opened it"
+            assert self.kind.samples_end is not None, "the format has APPEND"
+            end = ShardEnd(0, len(table), self.kind.samples_end(shard))
+            begins = shard.places()[0]
+            durable.copy(self.target.path, self.staging.item)
+            os.truncate(self.staging.item, end.bytes)
+            durable.sync_path(self.staging.item)
+        return {**shard_facts([end]), "begins": begins}
+
     def _create(self) -> None:
-        self._begins = os.open(self._begins_path, os.O_WRONLY | os.O_CREAT, 0o644)
-        durable.sync_directory(self.staging.root)
+        """Nothing to do: shards are made as they are needed."""
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
-        self._create()
         ends = {self.staging.data / self._name(end.shard): end for end in shard_ends(receipts)}
         for path in self.staging.data.iterdir():
             if path not in ends:
                 durable.remove(path)
-        sizes = {self._begins_path: _PLACE_BYTES * sum(end.samples for end in ends.values())}
         for path, end in ends.items():
             self._take_back(path)
-            sizes[path] = end.bytes
-        for path, size in sizes.items():
-            if path.stat().st_size < size:
+            if path.stat().st_size < end.bytes:
                 raise StorageError(
                     f"{path} is shorter than its journal says",
                     hint=f"delete {self.staging.root} and run the same command again",
                     path=str(path),
                 )
-            os.truncate(path, size)
+            os.truncate(path, end.bytes)
         self._resumed(receipts, ends)
 
     def _take_back(self, staged: Path) -> None:
         """Fetch a shard that an interrupted publish had put in its final place already."""
         if staged.exists():
             return
-        if self._pattern:
+        if self._pattern and self.target.standing is None:
             self._index.unlink(missing_ok=True)
         os.rename(self.target.path.with_name(staged.name), staged)
 
@@ -139,22 +180,21 @@ class ShardedWriter(StagedWriter):
             ends = cutter.finish()
         finally:
             cutter.close()
-        assert self._begins is not None, "begin() comes first"
-        os.pwrite(self._begins, begins.tobytes(), part.start * _PLACE_BYTES)
-        durable.sync_file(self._begins)
-        return shard_facts(ends)
+        return {**shard_facts(ends), "begins": begins}
 
     def _finish(self, manifest: Manifest, table: SampleTable) -> None:
-        begins = np.fromfile(self._begins_path, np.int64, len(table))
-        shards = shard_ends(self.in_order())
+        receipts = self.in_order()
+        begins = self.staging.column("begins", receipts) if receipts else np.empty(0, np.int64)
+        shards = shard_ends(receipts)
         if not shards and self._pattern is None:
             shards = [ShardEnd()]
-        entries, first = [], 0
+        entries = list(self._before)
+        first, total = sum(entry.samples for entry in entries), len(entries) + len(shards)
         for end in shards:
             span = range(first, first + end.samples)
             first = span.stop
             part = slice(span.start, span.stop)
-            index = ShardIndex(rows(table, span), begins[part], manifest, end.shard, len(shards))
+            index = ShardIndex(rows(table, span), begins[part], manifest, end.shard, total)
             path = self.staging.data / self._name(end.shard)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
@@ -167,9 +207,7 @@ class ShardedWriter(StagedWriter):
             (self.staging.data / self._index.name).write_text(text)
 
     def _release(self) -> None:
-        if self._begins is not None:
-            os.close(self._begins)
-            self._begins = None
+        """Nothing stays open between parts."""
 
     def _reveal(self) -> None:
         if self._pattern is None:
@@ -190,10 +228,6 @@ class ShardedWriter(StagedWriter):
     @property
     def _index(self) -> Path:
         return index_path(self.target.path)
-
-    @property
-    def _begins_path(self) -> Path:
-        return self.staging.root / "begins.i64"
 
     def _name(self, shard: int) -> str:
         return self._pattern.name(shard) if self._pattern else self.target.path.name

@@ -42,16 +42,17 @@ class ExampleLibrary:
         from google.protobuf.message import DecodeError
 
         found = self._records(file)
-        record = found[int(np.searchsorted([each.begin for each in found], at, "right")) - 1]
         data = self._places.files.get(file).data.data
         try:
+            record = found[int(np.searchsorted([each.begin for each in found], at, "right")) - 1]
             if not framing.is_sound(data, record):
                 raise ValueError("the checksum of a record does not match")
             raw = data[record.begin : record.begin + record.size].tobytes()
             example = messages().example.FromString(raw)
-        except (DecodeError, ValueError) as problem:
+            image = example.features.feature[self._feature].bytes_list.value[0]
+        except (DecodeError, ValueError, LookupError) as problem:
             raise BadSampleError(reason="corrupt", detail=str(problem)) from problem
-        return np.frombuffer(example.features.feature[self._feature].bytes_list.value[0], np.uint8)
+        return np.frombuffer(image, np.uint8)
 
     def _walk(self, file: int) -> list[Record]:
         data = self._places.files.get(file).data.data

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
+from fastdata_cli.json_text import parse
 from fastdata_cli.keys import to_text
 
 
@@ -42,7 +42,7 @@ def _classes_of_file(path: Path) -> tuple[str, ...]:
     if not text.lstrip().startswith("["):
         return tuple(line for line in text.split("\n") if line.strip())
     try:
-        names = json.loads(text)
+        names = parse(text)
     except ValueError as problem:
         raise UsageError(f"{path}: not a JSON list ({problem})", path=str(path)) from problem
     if not all(isinstance(name, str) for name in names):

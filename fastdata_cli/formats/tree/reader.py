@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from fastdata_cli.formats.tree.sidecar import Sidecar
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_bytes
 from fastdata_cli.options import Options, option
-from fastdata_cli.sample import Payload, Reject, Sample, Schema
+from fastdata_cli.sample import Payload, Reject, Sample, Schema, metadata_of
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.labels import LabelTable, load_labels
 from fastdata_cli.storage.listing import Listing, list_image, list_tree
@@ -135,7 +135,7 @@ class TreeReader(IndexedReader[bytes]):
             if isinstance(image, BadSampleError):
                 yield Reject(image.key, image.reason, image.detail, index)
             else:
-                yield self._judged(index, self._sample(index, image))
+                yield self._read_or_reject(index, partial(self._sample, index), image)
 
     def check_table(self) -> Finding | None:
         """Compare the sidecar with its manifest, whatever labels the caller wants instead."""
@@ -176,9 +176,9 @@ class TreeReader(IndexedReader[bytes]):
 
     def _sample(self, index: int, image: NDArray[np.uint8]) -> Sample:
         table = self._table.get()
-        text = table.metadata.text(index) if table.metadata is not None else ""
-        metadata = json.loads(text) if text else None
-        return Sample(table.keys[index], image, int(table.labels[index]), metadata)
+        key = table.keys[index]
+        text = table.metadata.text(index) if table.metadata is not None else None
+        return Sample(key, image, int(table.labels[index]), metadata_of(text, key))
 
 
 def _examine(path: Path, options: TreeReadOptions) -> _Contents:

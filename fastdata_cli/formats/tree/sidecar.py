@@ -24,6 +24,7 @@ from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 
 _MANIFEST = "manifest.json"
+_ALWAYS = ("labels.npy", "checksums.npy", "key_offsets.npy")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ def load(tree: Path) -> Sidecar | None:
     """
     path = sidecar_path(tree)
     if not (path / _MANIFEST).is_file():
+        if all((path / name).is_file() for name in _ALWAYS):
+            raise DamagedDatasetError(
+                f"{path / _MANIFEST} is missing, and the rest of the sidecar is there",
+                hint="move the sidecar away to read the folder as a plain tree",
+                path=str(path),
+            )
         return None
     try:
         manifest = Manifest.from_json((path / _MANIFEST).read_bytes(), where=str(path / _MANIFEST))

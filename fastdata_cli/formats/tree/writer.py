@@ -34,7 +34,7 @@ _PNG_THREADS = min(4, os.cpu_count() or 1)
 class TreeWriter(StagedWriter):
     """Creates files part by part, in order, so that a name taken twice falls out the same way."""
 
-    limits = PartLimits(samples=4096, bytes=16 << 20)
+    limits = PartLimits(samples=4096, bytes=32 << 20)
 
     def __init__(self, target: Target, options: Options) -> None:
         super().__init__(target, options)

@@ -48,7 +48,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
 from fastdata_cli.formats.sharded.find import recognises
 from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.webdataset.reader import WebDatasetReader, WebDatasetReadOptions
@@ -76,7 +76,7 @@ FORMAT = Format(
     name=NAME,
     summary="tars for streaming, one or many; read by the webdataset library and by tar",
     suffixes=(".tar",),
-    capabilities=WebDatasetReader.capabilities,
+    capabilities=WebDatasetReader.capabilities | Capability.APPEND,
     payloads=(Payload.ENCODED, Payload.PIXELS),
     recognises=_recognises,
     open_reader=_open_reader,

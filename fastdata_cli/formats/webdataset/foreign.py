@@ -51,6 +51,10 @@ class ForeignRows:
     """Of pixels; None for encoded images."""
     rejects: tuple[Reject, ...]
     ignored: Counter[str]
+    fields: tuple[str, ...]
+    """All that there are, in the order of their names."""
+    several: tuple[str, ...]
+    """Image fields that stand beside others in one sample."""
     flavours: tuple[str, ...]
 
 
@@ -68,6 +72,8 @@ class SampleBuilder:
         self.side = SideFields()
         self.rejects: list[Reject] = []
         self.ignored: Counter[str] = Counter()
+        self.fields: set[str] = set()
+        self.several: set[str] = set()
         self.flavours: set[str] = set()
         self._names: list[str] = []
         self._keys: list[KeyTable] = []
@@ -106,6 +112,8 @@ class SampleBuilder:
             layout=self.layout,
             rejects=tuple(self.rejects),
             ignored=self.ignored,
+            fields=tuple(sorted(self.fields)),
+            several=tuple(sorted(self.several)),
             flavours=tuple(sorted(self.flavours)),
         )
 
@@ -142,6 +150,8 @@ class SampleBuilder:
             self.rejects.append(Reject(name, "duplicate-key", detail))
             return
         images = [field for field in fields.places if self._is_image(field)]
+        self.fields.update(fields.places)
+        self.several.update(images if len(images) > 1 else ())
         if not images:
             found = ", ".join(fields.places)
             detail = f"{fields.shard}: key {fields.stem} has no image, only {found}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fastdata_cli.formats.sharded.index import (
     FOOTER_BYTES,
@@ -35,6 +37,12 @@ def append_index(descriptor: int, position: int, index: ShardIndex) -> str:
     stream.append_content(_FOOTER_NAME, line)
     stream.end()
     return digest(line)
+
+
+def samples_end(shard: OwnShard) -> int:
+    """Return where the samples of a tar end: the members of the index follow them."""
+    places: Iterable[list[Any]] = shard.manifest.layout["columns"].values()
+    return min(int(begin) for begin, _, _ in places) - BLOCK
 
 
 def open_own(path: Path) -> OwnShard | None:

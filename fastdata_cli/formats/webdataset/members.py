@@ -22,6 +22,9 @@ from fastdata_cli.sample import Reject
 _RESERVED = re.compile(r"__[^/]*__(?:/|$)")
 _OURS = "__fastdata__/"
 
+STALE_INDEX = "stale-index"
+"""Why members of an index are in no sample: it is not at the end of its file."""
+
 
 @dataclass(frozen=True, slots=True)
 class TarMembers:
@@ -128,7 +131,7 @@ def _ignored(name: str, kind: Kind) -> str:
     if last.startswith("._") or last == ".DS_Store" or name.startswith("__MACOSX/"):
         return "system-file"
     if name.startswith(_OURS):
-        return "stale-index"
+        return STALE_INDEX
     if _RESERVED.match(name):
         return "reserved-name"
     return "" if split_field(name)[1] else "no-extension"

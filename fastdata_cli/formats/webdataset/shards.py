@@ -8,7 +8,7 @@ from pathlib import Path
 from fastdata_cli.formats.sharded.compressed import is_compressed
 from fastdata_cli.formats.sharded.kind import ShardKind
 from fastdata_cli.formats.webdataset.check import check_members
-from fastdata_cli.formats.webdataset.index import open_own
+from fastdata_cli.formats.webdataset.index import open_own, samples_end
 from fastdata_cli.formats.webdataset.walk import BLOCK, header_is_sound
 
 _NAMED_AS_TAR = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
@@ -34,5 +34,6 @@ TARS = ShardKind(
     open_own=open_own,
     check=check_members,
     layout={"tar": "ustar, pax where a name needs it", "index": "in the tars"},
+    samples_end=samples_end,
 )
 """Tars as shards."""

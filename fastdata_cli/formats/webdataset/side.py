@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.formats.webdataset.sample import LABEL_FIELD, METADATA_FIELD
+from fastdata_cli.json_text import parse
 from fastdata_cli.sample import metadata_text
 from fastdata_cli.storage.table import SampleTable, TakenTexts
 
@@ -58,7 +58,7 @@ class SideFields:
             value: Any = raw.decode("utf-8-sig", "backslashreplace")
             if name.rpartition(".")[2] == METADATA_FIELD:
                 try:
-                    value = json.loads(value)
+                    value = parse(value)
                 except ValueError:
                     broken.append(name)
             if name == METADATA_FIELD and isinstance(value, dict):

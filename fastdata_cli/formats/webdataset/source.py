@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Finding
-from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.errors import DamagedDatasetError, UsageError
 from fastdata_cli.formats.foreign import DAMAGED
 from fastdata_cli.formats.sharded.find import ShardSet
 from fastdata_cli.formats.sharded.own import Source, open_own_source
 from fastdata_cli.formats.webdataset.foreign import SampleBuilder
-from fastdata_cli.formats.webdataset.members import collect
+from fastdata_cli.formats.webdataset.members import STALE_INDEX, collect
 from fastdata_cli.formats.webdataset.shards import TARS
 from fastdata_cli.formats.webdataset.side import ForeignTable
 from fastdata_cli.formats.webdataset.walk import map_file
@@ -25,6 +25,8 @@ from fastdata_cli.sample import UNLABELLED, Payload, Schema
 from fastdata_cli.storage.mapping import FileMaps
 from fastdata_cli.storage.table import SampleTable
 
+_MOST_NAMED = 20
+
 
 def open_source(shards: ShardSet, field: str | None) -> Source:
     """Open tars by their footers if all are ours, else by scanning their headers.
@@ -32,6 +34,7 @@ def open_source(shards: ShardSet, field: str | None) -> Source:
     Raises:
         DamagedDatasetError: not one whole sample, or an index that is broken.
         UnsupportedError: compressed tars, or shards that hold different things.
+        UsageError: no sample has the field.
     """
     return open_own_source(shards, TARS) or ForeignSource(shards, field)
 
@@ -48,6 +51,11 @@ class ForeignSource:
             data = map_file(path)
             builder.add(shards.name(number), data, collect(data))
         self._rows = rows = builder.finished()
+        if field is not None and rows.fields and builder.field not in rows.fields:
+            raise UsageError(
+                f"{shards.root}: --field {field}: no sample has it",
+                hint=f"its fields: {', '.join(rows.fields[:_MOST_NAMED])}",
+            )
         self.counts: Sequence[int] = rows.counts
         self.rejects = rows.rejects
         damage = next((each for each in rows.rejects if each.reason == DAMAGED), None)
@@ -76,6 +84,8 @@ class ForeignSource:
     def findings(self, span: range, maps: FileMaps) -> Iterator[Finding]:
         """Yield what is odd beside the images of the span."""
         keys = self._rows.keys
+        if span.start == 0 and STALE_INDEX in self.notes:
+            yield Finding(-1, "", "corrupt", "its index is not used: the file has another end")
         odd = set(self._rows.odd_labels.tolist())
         some_labels = not bool(self._unlabelled.all())
         for index in span:
@@ -89,6 +99,12 @@ class ForeignSource:
     def describe(self) -> Mapping[str, Any]:
         """Return the flavours met, and what is odd about the labels."""
         remarks = []
+        if self._rows.several:
+            named = ", ".join(self._rows.several[:_MOST_NAMED])
+            remarks.append(
+                f"several images a sample ({named}): each is a sample of its own; "
+                "choose one with --field"
+            )
         for indices, what in (
             (self._rows.odd_labels, "with a .cls that is no whole number"),
             (np.flatnonzero(self._unlabelled), "without a label (.cls)"),

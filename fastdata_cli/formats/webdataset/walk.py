@@ -17,7 +17,9 @@ Bytes = mmap | bytes
 """A mapped file; no bytes for an empty one, which cannot be mapped."""
 
 _ZEROS = bytes(BLOCK)
-_ODDLY_LONG = 8 << 20
+# The end mark, and the zeros up to a whole record of 20 blocks, which tar writes: no more than this
+# follows a whole archive. A longer tail of zeros was not written, or has overwritten members.
+_ODDLY_LONG = 21 * BLOCK
 _NAME_BYTES = 100
 _CHECKSUM = slice(148, 156)
 _FILES = b"0\x007"

@@ -62,19 +62,21 @@ class WebDatasetWriter(ShardedWriter):
         self._stems.add(hashes)
 
     def _sample(self, stem: str, batch: Batch, index: int) -> list[Any]:
-        """Return all members of a sample; the image's content follows the first pieces."""
+        """Return all members of a sample: the image's header, its content, and all the rest."""
         image, label = batch.image(index), int(batch.labels[index])
         if self._header:
             pieces = member(f"{stem}.{PIXEL_FIELD}", self._header, np.ascontiguousarray(image))
         else:
             pieces = member(f"{stem}.{extension_of(image)}", image)
+        rest = [pieces.pop()]
         written_label = label_content(label)
         if written_label is not None:
-            pieces += member(f"{stem}.{LABEL_FIELD}", written_label)
+            rest += member(f"{stem}.{LABEL_FIELD}", written_label)
         metadata = batch.metadata[index] if batch.metadata else None
         names = self.schema.class_names
         content = metadata_content(to_text(batch.keys[index]), label, names, metadata)
-        return pieces + member(f"{stem}.{METADATA_FIELD}", content)
+        rest += member(f"{stem}.{METADATA_FIELD}", content)
+        return [*pieces, b"".join(rest)]
 
     def _end_shard(self, descriptor: int, end: ShardEnd, index: ShardIndex) -> str:
         return append_index(descriptor, end.bytes, index)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
+from fastdata_cli.formats.reordered import put_upright
 from fastdata_cli.formats.zarr.options import ZarrReadOptions, ZarrWriteOptions
 from fastdata_cli.formats.zarr.reader import ZarrReader
 from fastdata_cli.formats.zarr.store import is_store
@@ -35,7 +36,8 @@ from fastdata_cli.sample import Payload
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
-    return ZarrReader(path, options)
+    reader = ZarrReader(path, options)
+    return put_upright(reader, reader.order)
 
 
 def _open_writer(target: Target, options: Options) -> Writer:

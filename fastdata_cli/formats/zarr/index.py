@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
-from fastdata_cli.extents import AS_STORED, Codec, Column
+from fastdata_cli.extents import AS_STORED, Bytes, Codec, Column
 from fastdata_cli.formats.chunked import ChunkIndex, StoredChunks
+from fastdata_cli.formats.zarr.files import Places
 from fastdata_cli.formats.zarr.layout import ArrayLayout
 from fastdata_cli.storage.gather import corrupt
-from fastdata_cli.storage.mapping import FileMaps, MappedFile
 
 ABSENT = np.uint64(2**64 - 1)
 """Offset and length of a chunk that a shard does not have."""
@@ -28,20 +28,19 @@ def chunk_index(layout: ArrayLayout, codec: Codec | None) -> ChunkIndex:
         codec: that its chunks went through.
     """
     tail = (0,) * (len(layout.shape) - 1)
-    files = FileMaps(lambda number: layout.file(number, *tail))
-    return _ChunkFiles(files, codec) if layout.shard is None else _Shards(files, codec, layout)
+    places = layout.files.places(lambda number: layout.file(number, *tail))
+    return _ChunkFiles(places, codec) if layout.shard is None else _Shards(places, codec, layout)
 
 
 class _ChunkFiles:
     """Chunks in files of their own."""
 
-    def __init__(self, files: FileMaps, codec: Codec | None) -> None:
-        self.files, self.codecs = files, _codecs(codec)
+    def __init__(self, places: Places, codec: Codec | None) -> None:
+        self.files, self.codecs, self._places = places.maps, _codecs(codec), places
 
     def find(self, chunks: Column) -> StoredChunks:
         """Return where chunks are: each is a whole file."""
-        lengths = np.array([self.files.get(number).size for number in chunks.tolist()], np.int64)
-        return StoredChunks(chunks, np.zeros_like(chunks), lengths, _which(self.codecs, chunks))
+        return StoredChunks(*self._places.find(chunks), _which(self.codecs, chunks))
 
 
 class _Shards:
@@ -50,12 +49,14 @@ class _Shards:
     Errors are BadSampleError with the reason ``missing`` or ``corrupt`` that name the file.
     """
 
-    def __init__(self, files: FileMaps, codec: Codec | None, layout: ArrayLayout) -> None:
+    def __init__(self, places: Places, codec: Codec | None, layout: ArrayLayout) -> None:
         assert layout.shard is not None
-        self.files, self.codecs, self._layout = files, _codecs(codec), layout
+        self.files, self.codecs, self._layout = places.maps, _codecs(codec), layout
+        self._places = places
         self._each = layout.shard[0] // layout.chunk[0]
         shards = len(layout.file_rows)
         self._known = np.zeros(shards, np.bool_)
+        self._file, self._begin = np.zeros((2, shards), np.int64)
         self._extents = np.zeros((shards, self._each, 2), np.int64)
         self._lock = threading.Lock()
 
@@ -67,33 +68,48 @@ class _Shards:
         offset, length = self._extents[shard, inside].T
         if (offset < 0).any():
             row = int(np.argmax(offset < 0))
-            path = self.files.path_of(int(shard[row]))
+            path = self._path(int(shard[row]))
             raise missing(f"{path} has no chunk {chunks[row]} of {self._layout.label}")
-        return StoredChunks(shard, offset, length, _which(self.codecs, chunks))
+        columns = (self._file[shard], self._begin[shard] + offset, length)
+        return StoredChunks(*columns, _which(self.codecs, chunks))
 
     def _read(self, shards: Column) -> None:
         with self._lock:
             for shard in shards[~self._known[shards]].tolist():
                 at_end = bool(self._layout.index_at_end)
-                index = read_shard_index(self.files.get(shard), self._each, at_end=at_end)
+                file, begin, size = map(int, np.ravel(self._places.find(np.array([shard]))))
+                stored = self.files.get(file).data[begin : begin + size]
+                index = read_shard_index(stored, self._path(shard), self._each, at_end=at_end)
+                self._file[shard], self._begin[shard] = file, begin
                 self._extents[shard] = index.view(np.int64)  # what is absent becomes -1
                 self._known[shard] = True
 
+    def _path(self, shard: int) -> str:
+        tail = (0,) * (len(self._layout.shape) - 1)
+        return self._layout.files.path(self._layout.file(shard, *tail))
 
-def read_shard_index(file: MappedFile, chunks: int, *, at_end: bool) -> NDArray[np.uint64]:
-    """Return the checked index of a shard, uint64[chunks, 2]: offset and length of each chunk."""
+
+def read_shard_index(stored: Bytes, path: str, chunks: int, *, at_end: bool) -> NDArray[np.uint64]:
+    """Return the checked index of a shard, uint64[chunks, 2]: offset and length of each chunk.
+
+    Args:
+        stored: all bytes of the shard.
+        path: names it in messages.
+        chunks: how many it has.
+        at_end: whether the index stands at its end, or at its begin.
+    """
     size = 16 * chunks + _CHECKSUM_BYTES
-    if file.size < size:
-        raise corrupt(file.path, f"{file.size} bytes cannot hold the index of a shard")
-    begin = file.size - size if at_end else 0
-    data = file.data[begin : begin + size].tobytes()
+    if len(stored) < size:
+        raise corrupt(path, f"{len(stored)} bytes cannot hold the index of a shard")
+    begin = len(stored) - size if at_end else 0
+    data = stored[begin : begin + size].tobytes()
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if _crc32c(body) != checksum:
-        raise corrupt(file.path, "the checksum of its index does not match")
+        raise corrupt(path, "the checksum of its index does not match")
     index = np.frombuffer(body, "<u8").reshape(chunks, 2)
     ends = index[index[:, 0] != ABSENT].sum(axis=1)
-    if len(ends) and ends.max() > file.size:
-        raise corrupt(file.path, "its index points beyond its end")
+    if len(ends) and ends.max() > len(stored):
+        raise corrupt(path, "its index points beyond its end")
     return index
 
 

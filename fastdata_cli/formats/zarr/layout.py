@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+from fastdata_cli.formats.zarr.files import StoreFiles, joined
+from fastdata_cli.json_text import parse_object
 
 ZarrFormat = Literal[2, 3]
 
@@ -28,6 +27,9 @@ _TEXT_CODEC = "vlen-utf8"
 _COMPRESSORS = frozenset({"blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma"})
 # Strings of one width in the metadata of version 3: NumPy's letter, and bytes per character.
 _FIXED_TEXTS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1)}
+_SEPARATORS = ("/", ".")
+# Beyond what any disk holds, and 64-bit sums of it still fit.
+_MOST = 1 << 48
 _INDEX_CODECS = ("bytes", "crc32c")
 
 
@@ -35,7 +37,8 @@ _INDEX_CODECS = ("bytes", "crc32c")
 class ArrayLayout:
     """One array."""
 
-    folder: Path
+    files: StoreFiles
+    """Of the store."""
     name: str
     """Path of the array inside the store; empty when the store is an array."""
     zarr_format: ZarrFormat
@@ -78,14 +81,24 @@ class ArrayLayout:
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a decoded chunk, of an array of numbers or of strings of one width."""
+        return math.prod(self.chunk) * (1 if self.dtype is None else self.dtype.itemsize)
+
+    @property
     def label(self) -> str:
         """What messages call the array."""
-        return self.name or self.folder.name
+        return self.name or self.files.root.name
+
+    @property
+    def folder(self) -> str:
+        """Where it lies, for messages."""
+        return self.files.path(self.name)
 
     def file(self, *position: int) -> str:
-        """Return the path of the chunk or shard at a position of the grid of files."""
+        """Return the name in the store of the chunk or shard at a position of the grid of files."""
         key = self.separator.join(map(str, position)) or ("0" if self.zarr_format == 2 else "")
-        return os.path.join(self.folder, self.key_prefix + key)
+        return joined(self.name, self.key_prefix + key)
 
     @property
     def file_rows(self) -> range:
@@ -93,25 +106,24 @@ class ArrayLayout:
         return range(-(-self.shape[0] // self.file_shape[0]))
 
     def row_files(self, number: int) -> Iterator[str]:
-        """Yield the paths of all files in row ``number`` of the grid along the first axis."""
+        """Yield the names of all files in row ``number`` of the grid along the first axis."""
         sides = zip(self.shape[1:], self.file_shape[1:], strict=True)
         grids = [range(-(-size // step)) for size, step in sides]
         return (self.file(number, *rest) for rest in itertools.product(*grids))
 
 
-def read_layout(folder: Path, name: str, zarr_format: ZarrFormat) -> ArrayLayout:
-    """Read the metadata of the array in ``folder``.
+def read_layout(files: StoreFiles, name: str, zarr_format: ZarrFormat) -> ArrayLayout:
+    """Read the metadata of the array at a path inside the store.
 
     Raises:
         DamagedDatasetError: the metadata is missing, or not that of an array.
         UnsupportedError: reading it would run code (pickle).
     """
-    path = folder / ("zarr.json" if zarr_format == 3 else ".zarray")
-    record = read_json(path)
+    at = joined(name, "zarr.json" if zarr_format == 3 else ".zarray")
+    record, path = read_json(files, at), files.path(at)
     try:
-        layout = (_v3 if zarr_format == 3 else _v2)(folder, name, record)
-        if len(layout.chunk) != len(layout.shape) or min((*layout.file_shape, 1)) < 1:
-            raise ValueError("chunks do not fit the shape")
+        layout = (_v3 if zarr_format == 3 else _v2)(files, name, record)
+        _require_sense(layout)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
         raise DamagedDatasetError(f"{path}: not the metadata of an array ({problem})") from problem
     if any(codec["name"] == "pickle" for codec in layout.codecs):
@@ -122,21 +134,20 @@ def read_layout(folder: Path, name: str, zarr_format: ZarrFormat) -> ArrayLayout
     return layout
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+def read_json(files: StoreFiles, name: str) -> dict[str, Any]:
+    """Read a JSON object of a store.
 
     Raises:
         DamagedDatasetError: there is none.
     """
     try:
-        record = json.loads(path.read_bytes())
+        return parse_object(files.read(name))
     except FileNotFoundError as problem:
-        raise DamagedDatasetError(f"{path} is missing") from problem
+        raise DamagedDatasetError(f"{files.path(name)} is missing") from problem
     except (OSError, ValueError) as problem:
-        raise DamagedDatasetError(f"{path}: cannot be read as JSON") from problem
-    if not isinstance(record, dict):
-        raise DamagedDatasetError(f"{path}: not a JSON object")
-    return record
+        raise DamagedDatasetError(
+            f"{files.path(name)}: cannot be read as a JSON object"
+        ) from problem
 
 
 def chunk_key(zarr_format: ZarrFormat, *position: int) -> str:
@@ -146,11 +157,11 @@ def chunk_key(zarr_format: ZarrFormat, *position: int) -> str:
     return ".".join(map(str, position))
 
 
-def _v3(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
+def _v3(files: StoreFiles, name: str, record: dict[str, Any]) -> ArrayLayout:
     grid = record["chunk_grid"]
     if grid["name"] != "regular":
         raise UnsupportedError(
-            f"{folder}: chunks on a {grid['name']!r} grid; only the regular one is read"
+            f"{files.path(name)}: chunks on a {grid['name']!r} grid; only the regular one is read"
         )
     file_shape = _shape(grid["configuration"]["chunk_shape"])
     codecs = tuple(map(_codec, record["codecs"]))
@@ -168,7 +179,7 @@ def _v3(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
     separator = encoding.get("separator", "/" if default else ".")
     dtype = _v3_dtype(record["data_type"])
     return ArrayLayout(
-        folder,
+        files,
         name,
         3,
         _shape(record["shape"]),
@@ -184,18 +195,18 @@ def _v3(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
     )
 
 
-def _v2(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
+def _v2(files: StoreFiles, name: str, record: dict[str, Any]) -> ArrayLayout:
     shape, chunk = _shape(record["shape"]), _shape(record["chunks"])
     chain = [*(record.get("filters") or []), record.get("compressor")]
     codecs = tuple(_v2_codec(codec) for codec in chain if codec is not None)
     dtype = _v2_dtype(record["dtype"], codecs)
     big_endian = dtype is not None and dtype.byteorder == ">"
-    attributes = folder / ".zattrs"
+    attributes = joined(name, ".zattrs")
     endian = {"name": "bytes", "endian": "big" if big_endian else "little"}
     if dtype != TEXTS:
         codecs = (endian, *codecs)
     return ArrayLayout(
-        folder,
+        files,
         name,
         2,
         shape,
@@ -207,13 +218,15 @@ def _v2(folder: Path, name: str, record: dict[str, Any]) -> ArrayLayout:
         None,
         "",
         record.get("dimension_separator", "."),
-        read_json(attributes) if attributes.exists() else {},
+        read_json(files, attributes) if files.has(attributes) else {},
     )
 
 
 def _is_plain(codecs: Sequence[CodecConfig], dtype: np.dtype[Any] | None) -> bool:
     """Return whether the chain is the bytes as they are, then one compressor or none."""
     if dtype is None or dtype.kind not in "biufO":
+        return False
+    if not codecs:
         return False
     head, rest = codecs[0], codecs[1:]
     texts = dtype == TEXTS
@@ -261,4 +274,22 @@ def _v2_dtype(dtype: Any, codecs: Sequence[CodecConfig]) -> np.dtype[Any] | None
 
 
 def _shape(values: Any) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
+    shape = tuple(values)
+    if not all(type(value) is int and 0 <= value <= _MOST for value in shape):
+        raise ValueError(f"{values} is no shape")
+    return shape
+
+
+def _require_sense(layout: ArrayLayout) -> None:
+    """Raise ValueError where parts of the metadata contradict each other."""
+    if not len(layout.chunk) == len(layout.file_shape) == len(layout.shape):
+        raise ValueError("chunks do not fit the shape")
+    sides = zip(layout.file_shape, layout.chunk, strict=True)
+    if min(layout.chunk, default=1) < 1 or any(whole % part or not whole for whole, part in sides):
+        raise ValueError("chunks do not fit the shards")
+    item = 1 if layout.dtype is None else layout.dtype.itemsize
+    largest = map(max, layout.shape, layout.file_shape)
+    if math.prod((max(side, 1) for side in largest), start=max(item, 1)) > _MOST:
+        raise ValueError("more bytes than any disk holds")
+    if layout.separator not in _SEPARATORS:  # it becomes part of the names of files
+        raise ValueError(f"{layout.separator!r} separates no chunk numbers")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+import zipfile
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fastdata_cli.errors import UnsupportedError
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.extents import Bytes, Column, Window
 from fastdata_cli.formats.codecs import DECODE_ERRORS
-from fastdata_cli.formats.zarr.index import ABSENT, missing, read_shard_index
 from fastdata_cli.formats.zarr.layout import ArrayLayout
+from fastdata_cli.formats.zarr.presence import require_row
 from fastdata_cli.storage.decoded import DecodedChunks
 from fastdata_cli.storage.gather import corrupt
-from fastdata_cli.storage.mapping import MappedFile
 
 
 class LibraryRows:
@@ -31,6 +30,11 @@ class LibraryRows:
             raise UnsupportedError(
                 f"{layout.folder}: the index of its shards has codecs that are not read here",
                 hint="bytes (little-endian) with crc32c is",
+            )
+        if layout.shard is not None and not layout.files.can_map:
+            raise UnsupportedError(
+                f"{layout.folder}: shards that the zip has compressed once more",
+                hint="zip it again without compression: zip -0 -r",
             )
         self._layout = layout
         self._array = open_array(layout)
@@ -55,35 +59,19 @@ class LibraryRows:
                 out[done : done + size] = band.part(inside * each, size).array
             start, done = end, done + size
 
+    def close(self) -> None:
+        """Close the store."""
+        self._array.store.close()
+
     def _decode(self, number: int, out: Window) -> None:
-        self._check_present(number)
+        require_row(self._layout, number)
         begin = number * self._rows
         try:
             band = np.ascontiguousarray(self._array[begin : begin + self._rows])
         except DECODE_ERRORS as problem:
-            raise corrupt(str(self._layout.folder), f"chunk {number}: {problem}") from problem
+            raise corrupt(self._layout.folder, f"chunk {number}: {problem}") from problem
         native = band.astype(band.dtype.newbyteorder("="), copy=False)
         out.array[:] = native.reshape(-1).view(np.uint8)
-
-    def _check_present(self, number: int) -> None:
-        """Raise unless every chunk of this row is stored: the library reads holes as zeros."""
-        layout = self._layout
-        per_file = layout.file_shape[0] // layout.chunk[0]
-        file_number, inside = divmod(number, per_file)
-        for path in layout.row_files(file_number):
-            if not os.path.exists(path):
-                raise missing(f"{path} is not there")
-            if layout.shard is not None and self._lacks(path, inside):
-                raise missing(f"{path} lacks a chunk of row {number}")
-
-    def _lacks(self, path: str, inside: int) -> bool:
-        layout = self._layout
-        assert layout.shard is not None
-        grid = [whole // part for whole, part in zip(layout.shard, layout.chunk, strict=True)]
-        index = read_shard_index(
-            MappedFile(path), int(np.prod(grid)), at_end=bool(layout.index_at_end)
-        )
-        return bool((index.reshape(*grid, 2)[inside, ..., 0] == ABSENT).any())
 
 
 class ZarrLibrary:
@@ -110,7 +98,8 @@ class ZarrLibrary:
         return images
 
     def close(self) -> None:
-        """Nothing to do: zarr-python keeps no file open."""
+        """Close what zarr-python keeps open of a zip."""
+        self._rows.close()
 
 
 def open_array(layout: ArrayLayout) -> Any:
@@ -118,10 +107,9 @@ def open_array(layout: ArrayLayout) -> Any:
 
     Raises:
         UnsupportedError: a codec or the dtype is unknown to it.
+        DamagedDatasetError: it lies in a zip that is broken.
     """
     import numcodecs
-    import zarr
-    from zarr.storage import LocalStore
 
     names = [codec["name"] for codec in layout.codecs if codec["name"] != "bytes"]
     try:
@@ -133,10 +121,10 @@ def open_array(layout: ArrayLayout) -> Any:
                 numcodecs.get_codec({**config, "id": name})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of dtypes and codecs without a specification
-            return zarr.open_array(
-                LocalStore(layout.folder, read_only=True), mode="r", zarr_format=layout.zarr_format
-            )
-    except (ImportError, LookupError, ValueError, TypeError) as problem:
+            return layout.files.open_array(layout.name, layout.zarr_format)
+    except (zipfile.BadZipFile, NotImplementedError) as problem:
+        raise DamagedDatasetError(f"{layout.folder}: {problem}") from problem
+    except (ImportError, LookupError, ValueError, TypeError, ArithmeticError) as problem:
         raise UnsupportedError(
             f"{layout.folder}: the array {layout.label!r} needs a codec or dtype that is not "
             f"installed here: {', '.join(names) or layout.dtype} ({problem})",

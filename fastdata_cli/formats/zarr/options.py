@@ -8,6 +8,7 @@ import numpy as np
 
 from fastdata_cli.contract import PartLimits
 from fastdata_cli.errors import UsageError
+from fastdata_cli.formats.axes import layout_option
 from fastdata_cli.formats.zarr.layout import ZarrFormat
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Payload, Schema
@@ -42,6 +43,7 @@ class ZarrReadOptions(Options):
     array: str | None = option(
         None, "path of the image array inside the store; without it, found by shape and dtype"
     )
+    layout: str | None = layout_option()
 
 
 @dataclass(frozen=True, kw_only=True)

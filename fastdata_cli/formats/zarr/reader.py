@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Capability
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Column
+from fastdata_cli.formats.axes import AxisOrder
 from fastdata_cli.formats.chunked import ChunkedImages
 from fastdata_cli.formats.codecs import DECODE_ERRORS
 from fastdata_cli.formats.located import LocatedReader
@@ -37,13 +37,18 @@ _MOST_LOOKED_FOR = 20_000
 
 
 class ZarrReader(LocatedReader):
-    """Reads one Zarr store."""
+    """Reads one Zarr store; images as they are stored, whatever the order of their axes."""
 
     _contents: Contents
 
+    @property
+    def order(self) -> AxisOrder:
+        """The order of the axes of the images."""
+        return self._contents.order
+
     def _start(self) -> None:
         assert isinstance(self.options, ZarrReadOptions)
-        self._contents = read_contents(self.path, self.options.array)
+        self._contents = read_contents(self.path, self.options.array, self.options.layout)
         self.schema, self.manifest = self._contents.schema, self._contents.manifest
         for layout in (self._contents.images, *self._contents.sides.values()):
             check_codecs(layout)
@@ -63,9 +68,11 @@ class ZarrReader(LocatedReader):
         return ZarrLibrary(self._contents.images, self._runs())
 
     def _runs(self) -> tuple[Column, Column] | None:
-        """Return where each encoded image begins in the data, and its bytes."""
+        """Return where each encoded image begins in the data, and its bytes; or a sole picture."""
         if self.schema.payload is Payload.PIXELS:
-            return None
+            if not self._contents.order.is_one:
+                return None
+            return np.array([0]), np.array([self._contents.images.shape[0]])
         begins, lengths = self._numbers("begin"), self._numbers("length")
         ends = begins + lengths
         if (
@@ -123,7 +130,7 @@ class ZarrReader(LocatedReader):
         return [range(begin, end) for begin, end in pairwise(cuts)]
 
     def files(self) -> Iterator[Path]:
-        """Yield every file below the store, and first those of the images that are missing.
+        """Yield every file of the store, and first those of the images that are missing.
 
         Zarr itself reads a missing file as fill value. Of a store with more than 20,000 files of
         images only the first are looked for.
@@ -131,8 +138,8 @@ class ZarrReader(LocatedReader):
         images = self._contents.images
         names = chain.from_iterable(map(images.row_files, images.file_rows))
         for name in islice(names, _MOST_LOOKED_FOR):
-            if not os.path.exists(name):
-                yield Path(name)
+            if not images.files.has(name):
+                yield Path(images.files.path(name))
         yield from super().files()
 
     def describe(self) -> Mapping[str, Any]:
@@ -141,6 +148,7 @@ class ZarrReader(LocatedReader):
         encoded = self.schema.payload is Payload.ENCODED
         facts: dict[str, Any] = {
             "zarr_format": self._contents.zarr_format,
+            **({} if self.path.is_dir() else {"store": "zip"}),
             "array": images.name,
             "chunk_bytes" if encoded else "chunk": images.chunk[0],
             **({} if images.shard is None else {"shard_samples": images.shard[0]}),

@@ -16,6 +16,7 @@ from fastdata_cli.formats.codecs import Lz4Sized, NumcodecsCodec, ZstdFrame
 from fastdata_cli.formats.zarr.index import chunk_index
 from fastdata_cli.formats.zarr.layout import TEXTS, ArrayLayout
 from fastdata_cli.formats.zarr.library import LibraryRows, open_array
+from fastdata_cli.formats.zarr.presence import require_rows
 from fastdata_cli.storage.gather import Gather, gather_enabled
 
 _CODECS = {"blosc": BloscBuffer, "zstd": ZstdFrame, "lz4": Lz4Sized}
@@ -24,7 +25,8 @@ _CODECS = {"blosc": BloscBuffer, "zstd": ZstdFrame, "lz4": Lz4Sized}
 def is_located(layout: ArrayLayout) -> bool:
     """Return whether it can be said where the rows of an array of numbers are stored."""
     indexed = layout.shard is None or layout.index_at_end is not None
-    return layout.plain and layout.rows_whole and layout.dtype != TEXTS and indexed
+    plain = layout.plain and layout.files.can_map
+    return plain and layout.rows_whole and layout.dtype != TEXTS and indexed
 
 
 def locate_rows(layout: ArrayLayout) -> ChunkedRows:
@@ -42,7 +44,7 @@ def check_codecs(layout: ArrayLayout) -> None:
     if layout.plain:
         _codec(layout)
     else:
-        open_array(layout)
+        open_array(layout).store.close()
 
 
 def read_numbers(layout: ArrayLayout) -> NDArray[Any]:
@@ -76,14 +78,17 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
 
     compressor = layout.compressor
     blosc = compressor is not None and compressor["name"] == "blosc"
-    if not layout.plain or layout.dtype != TEXTS or layout.shard or blosc:
+    simple = layout.plain and layout.files.can_map and not layout.shard
+    if not simple or layout.dtype != TEXTS or blosc:
         raise DamagedDatasetError(f"{layout.folder}: not the strings that fastdata writes")
     count, each = layout.shape[0], layout.chunk[0]
     library = None if compressor is None else _numcodecs(layout)
     index, strings = chunk_index(layout, None), VLenUTF8()
     try:
         for number in range(-(-count // each)):
-            stored = index.files.get(number).data
+            at = index.find(np.array([number]))
+            begin, size = int(at.offset[0]), int(at.length[0])
+            stored = index.files.get(int(at.file[0])).data[begin : begin + size]
             data = stored.copy() if library is None else library.decoded(stored)
             # The codec believes the count that the data begins with, and takes memory for it.
             if int.from_bytes(data[:4].tobytes(), "little") != each:
@@ -97,7 +102,10 @@ def read_texts(layout: ArrayLayout) -> Iterator[str]:
 
 def read_foreign(layout: ArrayLayout) -> NDArray[Any]:
     """Return a whole array that others wrote; what they left out is fill value."""
-    found: NDArray[Any] = np.asarray(open_array(layout)[:])
+    require_rows(layout)
+    array = open_array(layout)
+    found: NDArray[Any] = np.asarray(array[:])
+    array.store.close()
     return found
 
 

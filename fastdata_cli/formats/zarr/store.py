@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fastdata_cli.errors import DamagedDatasetError, NotADatasetError, UsageError
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+from fastdata_cli.formats.axes import NHWC, AxisOrder, guess_order
 from fastdata_cli.formats.foreign import (
     CLASSES_ATTRIBUTES,
     KEY_NAMES,
     LABEL_NAMES,
     unused_labels,
 )
+from fastdata_cli.formats.zarr.choose import image_array
+from fastdata_cli.formats.zarr.files import METADATA, FolderFiles, StoreFiles, joined
 from fastdata_cli.formats.zarr.layout import TEXTS, ArrayLayout, ZarrFormat, read_json, read_layout
+from fastdata_cli.formats.zarr.zipped import ZippedFiles, is_zipped_store
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
@@ -31,9 +34,6 @@ _SIDE_DTYPES = {
     "begin": "int64",
     "length": "int64",
 }
-_IMAGE_DTYPES = ("uint8", "uint16")
-_MOST_CHANNELS = 4
-_DEEPEST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,59 +51,69 @@ class Contents:
     """Metadata of version 2 lies there as well, and was not read."""
     remarks: tuple[str, ...] = ()
     """What else is odd, in words."""
+    order: AxisOrder = NHWC
+    """Of the axes of the images; the schema has their shape as it is stored."""
 
 
 def is_store(path: Path) -> bool:
-    """Return whether a folder carries the metadata of a Zarr group or array."""
-    return any(os.path.isfile(path / name) for name in ("zarr.json", ".zgroup", ".zarray"))
+    """Return whether a folder, or a zip, carries the metadata of a Zarr group or array."""
+    return any((path / name).is_file() for name in METADATA) or is_zipped_store(path)
 
 
-def read_contents(path: Path, array: str | None) -> Contents:
+def read_contents(path: Path, array: str | None, layout: str | None = None) -> Contents:
     """Find out what the store at ``path`` holds.
 
     Args:
         array: path of the image array inside the store; None finds it.
+        layout: order of its axes, if others made it; None takes it from the shape.
 
     Raises:
         DamagedDatasetError: metadata is missing or broken.
         NotADatasetError: no array holds images.
         UsageError: several arrays may be meant, or ``array`` is none.
     """
-    zarr_format: ZarrFormat = 3 if (path / "zarr.json").is_file() else 2
-    _check_root(path, zarr_format)
-    attributes = _attributes(path, zarr_format)
+    files: StoreFiles = FolderFiles(path) if path.is_dir() else ZippedFiles(path)
+    zarr_format: ZarrFormat = 3 if files.has("zarr.json") else 2
+    _check_root(files, zarr_format)
+    attributes = _attributes(files, "", zarr_format)
     if MANIFEST_ATTRIBUTE in attributes and array is None:
-        found = _own(path, zarr_format, attributes[MANIFEST_ATTRIBUTE])
+        found = _own(files, zarr_format, attributes[MANIFEST_ATTRIBUTE])
     else:
-        found = _foreign(path, zarr_format, array)
-    older = (path / ".zgroup").exists() or (path / ".zarray").exists()
+        found = _foreign(files, zarr_format, array, AxisOrder.parse(layout) if layout else None)
+    older = files.has(".zgroup") or files.has(".zarray")
     return replace(found, both_versions=zarr_format == 3 and older)
 
 
-def _check_root(path: Path, zarr_format: ZarrFormat) -> None:
-    names = ("zarr.json",) if zarr_format == 3 else (".zgroup", ".zarray")
-    root = next(path / name for name in names if (path / name).exists())
-    found = read_json(root).get("zarr_format")
+def _check_root(files: StoreFiles, zarr_format: ZarrFormat) -> None:
+    root = next((name for name in METADATA if files.has(name)), METADATA[0])
+    found = read_json(files, root).get("zarr_format")
     if found != zarr_format:
-        raise DamagedDatasetError(f"{root}: zarr_format is {found!r}, not {zarr_format}")
+        raise DamagedDatasetError(
+            f"{files.path(root)}: zarr_format is {found!r}, not {zarr_format}"
+        )
 
 
-def _own(path: Path, zarr_format: ZarrFormat, record: Any) -> Contents:
-    manifest = Manifest.from_json(json.dumps(record), where=str(path))
+def _own(files: StoreFiles, zarr_format: ZarrFormat, record: Any) -> Contents:
+    if not files.can_map:
+        raise UnsupportedError(
+            f"{files.root}: the zip compresses what is compressed already",
+            hint="zip it again without: zip -0 -r",
+        )
+    manifest = Manifest.from_json(json.dumps(record), where=str(files.root))
     schema, count = manifest.schema, manifest.schema.num_samples
     names = set(_OWN_SIDES)
     if schema.payload is Payload.ENCODED:
         names |= {"begin", "length"}
     if manifest.layout.get("metadata"):
         names.add("metadata")
-    sides = {name: read_layout(path / name, name, zarr_format) for name in sorted(names)}
+    sides = {name: read_layout(files, name, zarr_format) for name in sorted(names)}
     for name, side in sides.items():
         _expect(side, (count,), _SIDE_DTYPES[name])
     if schema.payload is Payload.ENCODED:
-        found = read_layout(path / "data", "data", zarr_format)
+        found = read_layout(files, "data", zarr_format)
         _expect(found, found.shape[:1], "uint8")
     else:
-        found = read_layout(path / "images", "images", zarr_format)
+        found = read_layout(files, "images", zarr_format)
         _expect(found, (count, *(schema.image_shape or ())), schema.dtype)
     return Contents(zarr_format, found, schema, manifest, sides, False)
 
@@ -117,90 +127,60 @@ def _expect(layout: ArrayLayout, shape: tuple[int | None, ...], dtype: str) -> N
         )
 
 
-def _foreign(path: Path, zarr_format: ZarrFormat, array: str | None) -> Contents:
-    arrays = list(_walk(path, "", zarr_format))
+def _foreign(
+    files: StoreFiles, zarr_format: ZarrFormat, array: str | None, order: AxisOrder | None
+) -> Contents:
+    folders = files.arrays(lambda name: _is_array(files, name, zarr_format))
+    arrays = [read_layout(files, name, zarr_format) for name in folders]
     if array is None and {layout.name for layout in arrays} >= _OWN_SIDES:
         raise DamagedDatasetError(
-            f"{path}: the attribute {MANIFEST_ATTRIBUTE!r} with the manifest is missing",
+            f"{files.root}: the attribute {MANIFEST_ATTRIBUTE!r} with the manifest is missing",
             hint="--array images reads it without",
         )
-    images = _image_array(path, arrays, array)
+    where = str(files.root)
+    images = image_array(where, arrays, array, order)
     assert images.dtype is not None
-    shape = images.shape[1:]
+    order, remarks = (order, ()) if order else guess_order(images.shape, f"{where}: {images.label}")
+    count = order.count(images.shape)
     group = images.name.rpartition("/")[0]
-    labels = _column(arrays, group, images.shape[0], LABEL_NAMES, "iu")
-    keys = _column(arrays, group, images.shape[0], KEY_NAMES, "OSU")
-    remarks = _unused(path, arrays, images, group) if labels is None and array is None else ()
+    labels = _column(arrays, group, count, LABEL_NAMES, "iu")
+    keys = _column(arrays, group, count, KEY_NAMES, "OSU")
+    if labels is None and array is None:
+        remarks += _unused(where, arrays, images, count)
     sides = {"labels": labels, "keys": keys}
     carriers = [*([labels.attributes] if labels else []), images.attributes]
-    carriers += [_attributes(path / folder, zarr_format) for folder in dict.fromkeys((group, ""))]
+    carriers += [_attributes(files, folder, zarr_format) for folder in dict.fromkeys((group, ""))]
     schema = Schema(
         payload=Payload.PIXELS,
-        num_samples=images.shape[0],
-        image_shape=(*shape, 1) if len(shape) == 2 else shape,
+        num_samples=count,
+        image_shape=order.stored_shape(images.shape),
         dtype=images.dtype.newbyteorder("=").name,
         class_names=_class_names(carriers),
     )
     present = {name: layout for name, layout in sides.items() if layout is not None}
-    return Contents(zarr_format, images, schema, None, present, False, remarks)
+    return Contents(zarr_format, images, schema, None, present, False, remarks, order)
 
 
 def _unused(
-    path: Path, arrays: Sequence[ArrayLayout], images: ArrayLayout, group: str
+    where: str, arrays: Sequence[ArrayLayout], images: ArrayLayout, count: int
 ) -> tuple[str, ...]:
     """Return a remark on what is named like labels beside the images and cannot be theirs.
 
     Raises:
         DamagedDatasetError: they are labels, and not as many.
     """
+    group = images.name.rpartition("/")[0]
     names = [f"{group}/{name}" if group else name for name in LABEL_NAMES]
     for layout in arrays:
         if layout.name not in names or layout is images:
             continue
         if len(layout.shape) == 1 and layout.dtype is not None and layout.dtype.kind in "iu":
-            counts = f"{images.shape[0]} images, {layout.shape[0]} labels"
-            raise DamagedDatasetError(f"{path}: {counts}", hint=f"--array {images.name} ignores it")
+            counts = f"{count} images, {layout.shape[0]} labels"
+            raise DamagedDatasetError(
+                f"{where}: {counts}", hint=f"--array {images.name} ignores it"
+            )
         return (unused_labels(layout.name, layout.dtype, layout.shape),)
     return ()
-
-
-def _image_array(path: Path, arrays: Sequence[ArrayLayout], wanted: str | None) -> ArrayLayout:
-    if wanted is not None:
-        named = next((layout for layout in arrays if layout.name == wanted.strip("/")), None)
-        if named is None or named.dtype is None or len(named.shape) < 3:
-            raise UsageError(
-                f"{path}: --array {wanted!r} is no array of images", hint=_listing(arrays)
-            )
-        return named
-    for rank in (_is_colour, _is_grey, _may_be_images):
-        candidates = [layout for layout in arrays if rank(layout)]
-        if len(candidates) > 1:
-            raise UsageError(
-                f"{path}: {len(candidates)} arrays may be the images: "
-                + ", ".join(layout.name for layout in candidates),
-                hint="choose one with --array; " + _listing(candidates),
-            )
-        if candidates:
-            return candidates[0]
-    raise NotADatasetError(
-        f"{path}: a Zarr store without an array of images (N, H, W, C) or (N, H, W)",
-        hint=_listing(arrays),
-    )
-
-
-def _is_colour(layout: ArrayLayout) -> bool:
-    narrow = len(layout.shape) == 4 and 1 <= layout.shape[3] <= _MOST_CHANNELS
-    return narrow and layout.dtype is not None and layout.dtype.name in _IMAGE_DTYPES
-
-
-def _is_grey(layout: ArrayLayout) -> bool:
-    flat = len(layout.shape) == 3
-    return flat and layout.dtype is not None and layout.dtype.name in _IMAGE_DTYPES
-
-
-def _may_be_images(layout: ArrayLayout) -> bool:
-    """Return whether these are numbers in four dimensions: channels first, or floats, say."""
-    return len(layout.shape) == 4 and layout.dtype is not None and layout.dtype.kind in "iuf"
 
 
 def _column(
@@ -228,40 +208,17 @@ def _class_names(carriers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return ()
 
 
-def _walk(
-    folder: Path, name: str, zarr_format: ZarrFormat, depth: int = 0
-) -> Iterator[ArrayLayout]:
-    """Yield every array below ``folder``, in the order of their names."""
-    if _is_array(folder, zarr_format):
-        yield read_layout(folder, name, zarr_format)
-        return
-    if depth == _DEEPEST:
-        return
-    with os.scandir(folder) as entries:
-        below = sorted(entry.name for entry in entries if entry.is_dir())
-    for child in below:
-        yield from _walk(
-            folder / child, f"{name}/{child}" if name else child, zarr_format, depth + 1
-        )
-
-
-def _is_array(folder: Path, zarr_format: ZarrFormat) -> bool:
+def _is_array(files: StoreFiles, name: str, zarr_format: ZarrFormat) -> bool:
     if zarr_format == 2:
-        return (folder / ".zarray").is_file()
-    path = folder / "zarr.json"
-    return path.is_file() and read_json(path).get("node_type") == "array"
+        return files.has(joined(name, ".zarray"))
+    at = joined(name, "zarr.json")
+    return files.has(at) and read_json(files, at).get("node_type") == "array"
 
 
-def _attributes(folder: Path, zarr_format: ZarrFormat) -> Mapping[str, Any]:
-    path = folder / ("zarr.json" if zarr_format == 3 else ".zattrs")
-    if not path.is_file():
+def _attributes(files: StoreFiles, name: str, zarr_format: ZarrFormat) -> Mapping[str, Any]:
+    at = joined(name, "zarr.json" if zarr_format == 3 else ".zattrs")
+    if not files.has(at):
         return {}
-    record = read_json(path)
+    record = read_json(files, at)
     found = (record.get("attributes") or {}) if zarr_format == 3 else record
     return found if isinstance(found, dict) else {}
-
-
-def _listing(arrays: Sequence[ArrayLayout]) -> str:
-    texts = (f"{a.label} {a.dtype} {list(a.shape)}" for a in arrays[:8])
-    more = f" and {len(arrays) - 8} more" if len(arrays) > 8 else ""
-    return "arrays there: " + (", ".join(texts) or "none") + more

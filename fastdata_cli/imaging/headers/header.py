@@ -53,6 +53,8 @@ class Draft:
     located: bool = False
     notes: list[str] = field(default_factory=list)
     has_exif: bool = False
+    read_to: int = 0
+    """Where the walk through a JPEG ended: behind its frame header."""
 
     def note(self, word: str) -> None:
         """Add a note once."""

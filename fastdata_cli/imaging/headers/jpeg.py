@@ -21,6 +21,7 @@ _BARE = frozenset((0x00, 0x01, *range(0xD0, 0xD9)))
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 # In coded data, FF is followed by 00 (stuffing), a restart marker or a fill byte; all else ends it.
 _CODED_END = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+_MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
 _PROFILE_BYTES = 4096
 
 
@@ -41,6 +42,7 @@ def read(source: Source) -> Draft:
             raise corrupt("jpeg", "no frame header before the coded data")
         if marker in _FRAMES:
             _frame(draft, _exactly(source, at + 2, 6))
+            draft.read_to = at + length
             return draft
         if marker in _OTHER_FRAMES:
             raise unsupported("jpeg", "lossless or hierarchical coding")
@@ -56,7 +58,7 @@ def _next_marker(source: Source, at: int) -> tuple[int, int]:
         return pair[1], at + 2
     while True:
         block = source.read(at, 4096)
-        found = re.search(rb"\xff+([^\xff])", block)
+        found = _MARKER.search(block)
         if found:
             return found[1][0], at + found.end()
         if len(block) < 4096:
@@ -92,20 +94,24 @@ def _frame(draft: Draft, frame: bytes) -> None:
         draft.note("cmyk")
 
 
-def end_of_picture(data: bytes) -> int | None:
+def end_of_picture(data: bytes | memoryview, at: int = 2) -> int | None:
     """Offset behind the end marker of the first picture in ``data``, None where it is missing.
 
     Coded data is searched by one compiled pattern, not walked: about 25 microseconds for 110 KB.
+
+    Args:
+        data: the whole file.
+        at: where to begin: behind a segment that comes before the coded data.
     """
-    at, scans, size = 2, 0, len(data)
+    scans, size = 0, len(data)
     while at < size:
-        at = data.find(b"\xff", at)
-        while 0 <= at < size and data[at] == 0xFF:
-            at += 1
-        if not 0 <= at < size:
-            return None
-        marker = data[at]
-        at += 1
+        if data[at] == 0xFF and at + 1 < size and data[at + 1] != 0xFF:
+            marker, at = data[at + 1], at + 2
+        else:  # fill bytes, or stray ones
+            found = _MARKER.search(data, at)
+            if found is None:
+                return None
+            marker, at = data[found.end() - 1], found.end()
         if marker == 0xD9:
             return at if scans else None
         if marker in _BARE:
@@ -123,6 +129,6 @@ def end_of_picture(data: bytes) -> int | None:
     return None
 
 
-def trailing(data: bytes, end: int) -> bool:
+def trailing(data: bytes | memoryview, end: int) -> bool:
     """True when bytes follow the picture that are not the further pictures of an MPO file."""
-    return end < len(data) and b"MPF\0" not in data[: min(end, 1 << 17)]
+    return end < len(data) and b"MPF\0" not in bytes(data[: min(end, 1 << 17)])

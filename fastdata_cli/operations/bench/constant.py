@@ -94,6 +94,12 @@ class ConstantReader:
         """Return nothing."""
         return {}
 
+    def compare(
+        self, indices: Sequence[int] | NDArray[np.int64], images: Sequence[NDArray[Any]]
+    ) -> Iterator[Finding]:
+        """Find nothing."""
+        return iter(())
+
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Find nothing."""
         return iter(())

@@ -16,6 +16,7 @@ import xxhash
 
 from fastdata_cli._version import __version__
 from fastdata_cli.errors import UsageError
+from fastdata_cli.json_text import parse
 from fastdata_cli.operations.clean.candidate import FileState, Finding
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.quality.fingerprints import Fingerprint
@@ -110,7 +111,7 @@ class ScoreCache:
                     "SELECT finding FROM scores WHERE path = ? AND setting = ? AND state = ?",
                     (os.path.abspath(path), self._setting, _text(state)),
                 ).fetchone()
-            return None if row is None else _read(json.loads(row[0]))
+            return None if row is None else _read(parse(row[0]))
         except sqlite3.OperationalError:  # another process writes: measuring is the other way
             return None
         except (sqlite3.Error, ValueError, LookupError, TypeError) as problem:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from fastdata_cli.errors import BusyError, DamagedDatasetError, SourceNotFoundError, UsageError
+from fastdata_cli.json_text import parse
 from fastdata_cli.keys import from_bytes, from_text, to_bytes, to_text
 from fastdata_cli.storage import durable
 
@@ -44,7 +45,7 @@ class Move:
     @classmethod
     def of_line(cls, line: bytes) -> Self:
         """Return the move of a line. Raises ValueError, KeyError, TypeError or AttributeError."""
-        record = json.loads(line)
+        record = parse(line)
         return cls(
             to_bytes(from_text(record["from"])),
             to_bytes(from_text(record["to"])),
@@ -133,7 +134,7 @@ class MoveList:
 
     def _require_ours(self, line: bytes) -> None:
         try:
-            version = json.loads(line)[_HEAD]
+            version = parse(line)[_HEAD]
         except (ValueError, KeyError, TypeError):
             self.close()
             raise UsageError(f"{self.path}: this is no list of fastdata; not touched") from None

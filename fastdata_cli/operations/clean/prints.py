@@ -10,6 +10,7 @@ from pathlib import Path
 import xxhash
 
 from fastdata_cli.quality.fingerprints import Fingerprint
+from fastdata_cli.storage.staging import storage_errors
 
 
 class PrintStore:
@@ -26,12 +27,17 @@ class PrintStore:
         self._folder = folder / "prints"
 
     def save(self, part: int, prints: Sequence[Fingerprint]) -> None:
-        """Keep the fingerprints of a part's samples, in their order."""
+        """Keep the fingerprints of a part's samples, in their order.
+
+        Raises:
+            StorageError: the system refuses, as it soon would the part itself.
+        """
         if not self._staging.is_dir():
             return
-        self._folder.mkdir(exist_ok=True)
         text = json.dumps([asdict(each) for each in prints]).encode()
-        self._path(part).write_bytes(xxhash.xxh3_64_digest(text) + text)
+        with storage_errors(self._path(part)):
+            self._folder.mkdir(exist_ok=True)
+            self._path(part).write_bytes(xxhash.xxh3_64_digest(text) + text)
 
     def load(self, part: int) -> list[Fingerprint] | None:
         """Return the fingerprints of a part, or None where they are not there whole."""

@@ -1,0 +1,221 @@
+"""Looks at HDF5's global heap before HDF5 does: it loops for ever in a damaged one.
+
+Values of variable length lie in collections of that heap, and where they are meant stands a
+reference (length, address of the collection, number in it). A collection is ``GCOL``, a version,
+three bytes and its size; then objects: number (2 bytes), references (2), reserve (4), size, and the
+data, padded to 8 bytes. Number 0 is what is free, and its size counts its own head: HDF5 (2.0)
+steps over it by that size, and where it is 0 never ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError
+from fastdata_cli.extents import Column, Window
+from fastdata_cli.formats.hdf5.decoding import codec_for
+from fastdata_cli.formats.hdf5.filters import filters_of
+
+_COLLECTION, _CONTINUED = b"GCOL", b"OCHK"
+_ADDRESS = 8
+_SEGMENT_LIMIT = 1 << 20
+_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
+
+
+class Heaps:
+    """The global heap of one open file.
+
+    Args:
+        file: an ``h5py.File``.
+    """
+
+    def __init__(self, file: Any) -> None:
+        with open(file.filename, "rb") as raw:
+            self._data = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
+        self._base = int(file.userblock_size)
+        addresses, self._word = file.id.get_create_plist().get_sizes()
+        self._known = addresses == _ADDRESS
+        self._sound: set[int] = set()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._data.close()
+
+    def require(self, address: int) -> None:
+        """Walk the collection at an address as HDF5 would.
+
+        Raises:
+            ValueError: it is not there, or HDF5 could not walk it to its end.
+        """
+        if address in self._sound:
+            return
+        head = 8 + self._word
+        begin, data = self._base + address, self._data
+        if data[begin : begin + 4] != _COLLECTION:
+            raise ValueError(f"no heap at byte {begin}")
+        end = begin + self._number(begin + 8)
+        if not begin + head <= end <= len(data):
+            raise ValueError(f"the heap at byte {begin} reaches beyond the file")
+        at = begin + head
+        while at + head <= end:
+            size = self._number(at + 8)
+            step = head + (size + 7) // 8 * 8 if data[at] or data[at + 1] else size
+            if step < head or at + step > end:
+                raise ValueError(f"the heap at byte {begin} is damaged")
+            at += step
+        self._sound.add(address)
+
+    def references(self, dataset: Any) -> Column:
+        """Return where the values of a 1-D dataset lie: int64[N], -1 for empty ones.
+
+        Raises:
+            LookupError: only HDF5 can tell.
+        """
+        if not self._known:
+            raise LookupError("the file has addresses of another size")
+        found = np.full(len(dataset), -1, np.int64)
+        for start, raw in self._stored(dataset):
+            block = np.frombuffer(raw, _REFERENCE)[: len(dataset) - start]
+            used = (block["length"] > 0) & (block["address"] < len(self._data))
+            found[start : start + len(block)] = np.where(used, block["address"].astype("i8"), -1)
+        return found
+
+    def header_is_sound(self, item: Any) -> bool:
+        """Tell whether HDF5 may read the attributes of a group or dataset.
+
+        Their references lie somewhere in the header of the object, which is searched for all that
+        could be one. Where none is found they lie elsewhere, and nobody has looked at the heap.
+        """
+        found = 0
+        for segment in self._header(item):
+            for address in _words(segment):
+                begin = self._base + address
+                if self._data[begin : begin + 4] == _COLLECTION:
+                    found += 1
+                    try:
+                        self.require(address)
+                    except ValueError:
+                        return False
+        return found > 0
+
+    def _stored(self, dataset: Any) -> Iterator[tuple[int, bytes]]:
+        """Yield the first row and the stored references of each chunk."""
+        from h5py import h5d
+
+        size, offset = _REFERENCE.itemsize, dataset.id.get_offset()
+        kind = dataset.id.get_create_plist().get_layout()
+        if kind == h5d.CONTIGUOUS and not dataset.external:
+            if offset is not None:
+                yield 0, self._data[offset : offset + len(dataset) * size]
+            return
+        if kind == h5d.COMPACT and self.header_is_sound(dataset):
+            return
+        if kind != h5d.CHUNKED:
+            raise LookupError("they are no part of the file, or in a header without any heap")
+        chunks: list[Any] = []
+        dataset.id.chunk_iter(chunks.append)
+        filters, whole = filters_of(dataset), dataset.chunks[0] * size
+        for chunk in chunks:
+            raw = self._data[chunk.byte_offset : chunk.byte_offset + chunk.size]
+            codec = codec_for(filters, chunk.filter_mask)
+            if codec is not None:
+                out = np.empty(whole, np.uint8)
+                codec.decode(Window.over(np.frombuffer(raw, np.uint8)), Window.over(out))
+                raw = out.tobytes()
+            yield chunk.chunk_offset[0], raw[: len(raw) // size * size]
+
+    def _header(self, item: Any) -> Iterator[bytes]:
+        """Yield the first block of an object's header, and those that it is continued in."""
+        from h5py import h5o
+
+        info = h5o.get_info(item.id)
+        pending, seen = [(info.addr, min(info.hdr.space.total, _SEGMENT_LIMIT))], set()
+        while pending:
+            address, size = pending.pop()
+            begin = self._base + address
+            if address in seen or not 0 <= begin < len(self._data):
+                continue
+            seen.add(address)
+            segment = self._data[begin : begin + size]
+            yield segment
+            for at, following in _pairs(segment):
+                where = self._base + following[0]
+                versioned = self._data[where : where + 4] == _CONTINUED
+                # Message 16 of 16 bytes, in headers of the first version.
+                if versioned or segment[max(at - 8, 0) : at][:4] == b"\x10\0\x10\0":
+                    pending.append((following[0], min(following[1], _SEGMENT_LIMIT)))
+
+    def _number(self, at: int) -> int:
+        return int.from_bytes(self._data[at : at + self._word], "little")
+
+
+def text_attribute(item: Any, name: str) -> Any:
+    """Return an attribute that is a text or an array of texts, as h5py does; None if there is none.
+
+    None also where its values lie in a heap that HDF5 could not walk.
+    """
+    from h5py import h5a, h5t
+
+    if name not in item.attrs:
+        return None
+    kind = h5a.open(item.id, name.encode()).get_type()
+    if kind.get_class() != h5t.STRING:
+        return None
+    if kind.is_variable_str():
+        with contextlib.closing(Heaps(item.file)) as heaps:
+            if not heaps.header_is_sound(item):
+                return None
+    return item.attrs[name]
+
+
+class CheckedValues:
+    """The values of a 1-D dataset of variable length, whose heap is looked at before each read.
+
+    Args:
+        dataset: an open dataset.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._heaps = Heaps(dataset.file)
+        try:
+            self._addresses = self._heaps.references(dataset)
+        except (LookupError, ValueError) as problem:
+            self._heaps.close()
+            raise DamagedDatasetError(
+                f"{dataset.file.filename}: where {dataset.name} has its values cannot be told "
+                f"({problem})"
+            ) from problem
+
+    def require(self, indices: Column) -> None:
+        """Look at the heaps of some values.
+
+        Raises:
+            BadSampleError: one is damaged.
+        """
+        addresses = self._addresses[indices]
+        try:
+            for address in np.unique(addresses[addresses >= 0]).tolist():
+                self._heaps.require(address)
+        except ValueError as problem:
+            raise BadSampleError(reason="corrupt", detail=str(problem)) from problem
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._heaps.close()
+
+
+def _words(segment: bytes) -> Iterator[int]:
+    """Yield every little-endian number of 8 bytes, wherever it begins."""
+    return (value for _, (value, _) in _pairs(segment + bytes(_ADDRESS)))
+
+
+def _pairs(segment: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield position and value of every two such numbers that stand one behind the other."""
+    for at in range(len(segment) - 2 * _ADDRESS + 1):
+        first, second = segment[at : at + _ADDRESS], segment[at + _ADDRESS : at + 2 * _ADDRESS]
+        yield at, (int.from_bytes(first, "little"), int.from_bytes(second, "little"))

@@ -1,0 +1,82 @@
+"""Reads images whose axes are stored in another order than height, width, channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Capability, Reader
+from fastdata_cli.extents import Column
+from fastdata_cli.formats.axes import AxisOrder
+from fastdata_cli.formats.base import Images, IndexedReader
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.options import Options
+from fastdata_cli.storage.table import SampleTable
+
+
+def put_upright(reader: Reader, order: AxisOrder) -> Reader:
+    """Return a reader that gives the images of another as height, width, channels.
+
+    Args:
+        reader: of pixels whose shape are the three axes of a stored image.
+        order: of these axes.
+    """
+    return reader if order.is_upright else ReorderedReader(reader, order)
+
+
+class ReorderedReader(IndexedReader[Reader]):
+    """Rearranges what another reader reads, which therefore is neither located nor a view."""
+
+    def __init__(self, stored: Reader, order: AxisOrder) -> None:
+        self._stored, self._order = stored, order
+        super().__init__(stored.path, Options())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._stored, self._order)
+
+    def _start(self) -> None:
+        stored = self._stored
+        shape = stored.schema.image_shape or ()
+        upright = tuple(shape[axis] for axis in self._order.axes)
+        self.schema = replace(stored.schema, image_shape=upright)
+        self.capabilities = stored.capabilities & Capability.RANDOM_ACCESS
+        self.rejects, self.notes = stored.rejects, stored.notes
+
+    def _open(self) -> Reader:
+        return self._stored
+
+    def _close(self, handle: Reader) -> None:
+        handle.close()
+
+    def _load_table(self) -> SampleTable:
+        keys = self._stored.keys()
+        return SampleTable(
+            keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys),
+            self._stored.labels(),
+            np.empty(0, np.uint64),
+            np.broadcast_to(np.int64(self.schema.pixel_bytes), len(self)),
+        )
+
+    def _fetch(self, handle: Reader, indices: Column, out: NDArray[Any] | None) -> Images:
+        images = self._order.upright(handle.read_many(indices).images)
+        if out is None:
+            return Images(np.ascontiguousarray(images))
+        np.copyto(out, images)
+        return Images(out)
+
+    def spans(self, at_most: int) -> Sequence[range]:
+        """Cut where the other reader does."""
+        return self._stored.spans(at_most)
+
+    def files(self) -> Iterator[Path]:
+        """Yield the files of the other reader."""
+        return self._stored.files()
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the other reader says, and the order of the stored axes."""
+        return {**self._stored.describe(), "layout": str(self._order)}

@@ -1,0 +1,116 @@
+"""Which samples of a source are tried for a dataset that lacks them, and which stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Format, Reader
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_text
+from fastdata_cli.operations.continuing import label_of, some, table_of
+from fastdata_cli.operations.events import Listener
+from fastdata_cli.operations.pairing import Pairing, pair
+from fastdata_cli.operations.rejects import read_rejects
+from fastdata_cli.operations.source import Source
+from fastdata_cli.sample import Reject
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppendRequest:
+    """What somebody wants added to a dataset."""
+
+    new: bool = True
+    """What the dataset neither holds nor lists among its rejects (``--append``)."""
+    again: bool = False
+    """What is listed among its rejects (``--retry-bad``)."""
+    options: Mapping[str, Any] | None = None
+    """Options that were given, by the names of ConvertOptions: they may not contradict it."""
+    write_options: Mapping[str, Any] | None = None
+    """Those of the format."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The dataset that is added to."""
+
+    path: Path
+    row: Format
+    reader: Reader
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which samples of the source are tried."""
+
+    source: Source
+    standing: Standing
+    pairing: Pairing
+    """The dataset first, the source second."""
+    positions: NDArray[np.int64]
+    rejects: list[Reject]
+    """Listed earlier, and not tried."""
+    listed: int
+    """How many samples of the source are listed and not held."""
+    healed: bool
+    """Entries of the list are held by now: it was to be written anew when a run was killed."""
+
+
+def choose(source: Source, standing: Standing, request: AppendRequest) -> Choice:
+    """Compare a source with a dataset and its rejects."""
+    current = table_of(source.reader)
+    pairing = pair(table_of(standing.reader), current)
+    listed = {to_text(each.key): each for each in read_rejects(standing.path) if each.index >= 0}
+    missing = pairing.only_second
+    bad = np.fromiter((current.text(at) in listed for at in missing.tolist()), bool, len(missing))
+    wanted = (~bad & request.new) | (bad & request.again)
+    where = {current.text(at): at for at in missing[bad & ~wanted].tolist()}
+    tried = {current.text(at) for at in missing[bad & wanted].tolist()}
+    held = _held(pairing, current, listed)
+    manifest = standing.reader.manifest
+    filled = manifest is not None and manifest.options.get("on_bad") == "fill"
+    done = set() if filled else held  # a grey image that stands for a bad one is one of the rejects
+    rejects = [
+        replace(each, index=where.get(text, each.index))
+        for text, each in listed.items()
+        if text not in tried and text not in done
+    ]
+    return Choice(
+        source, standing, pairing, missing[wanted], rejects, int(bad.sum()), healed=bool(done)
+    )
+
+
+def _held(pairing: Pairing, current: KeyTable, listed: Mapping[str, Reject]) -> set[str]:
+    if not listed:
+        return set()
+    texts = (current.text(at) for at in pairing.second.tolist())
+    return {text for text in texts if text in listed}
+
+
+def say_what_stays(choice: Choice, listener: Listener) -> None:
+    """Tell what of the dataset is not as the source has it now, and stays as it is."""
+    own = table_of(choice.standing.reader)
+    for positions, what in (
+        (choice.pairing.only_first, "are not in the source any more and stay"),
+        (_relabelled(choice), "have another label now and keep theirs"),
+    ):
+        if len(positions):
+            names = some(map(own.text, positions.tolist()), len(positions))
+            listener.notice(f"{len(positions):,} samples {what}: {names}")
+
+
+def _relabelled(choice: Choice) -> NDArray[np.int64]:
+    """Return which samples of the dataset have another label in the source."""
+    sides = (choice.standing.reader, choice.source.reader)
+    names: Sequence[Sequence[str]] = [reader.schema.class_names for reader in sides]
+    names = names if all(names) else ((), ())
+    first, second = choice.pairing.first, choice.pairing.second
+    pairs = zip(sides[0].labels()[first].tolist(), sides[1].labels()[second].tolist(), strict=True)
+    other = (label_of(old, names[0]) != label_of(new, names[1]) for old, new in pairs)
+    moved: NDArray[np.int64] = first[np.fromiter(other, bool, len(first))]
+    return moved

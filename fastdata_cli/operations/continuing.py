@@ -1,0 +1,173 @@
+"""Says why an interrupted run cannot be continued: what changed in its source and options."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdata_cli.contract import Reader
+from fastdata_cli.errors import StaleStagingError
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import printable, to_text
+from fastdata_cli.operations.pairing import pair
+from fastdata_cli.operations.plan import Plan
+from fastdata_cli.operations.source import OF_FILES
+from fastdata_cli.options import flag
+from fastdata_cli.storage import journal
+from fastdata_cli.storage.staging import staging_root
+
+_RECORD = "source.npz"
+_NAMED = 3
+_OPTIONS = ("convert", "write", "clean")
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)
+
+
+def remember_source(plan: Plan) -> None:
+    """Keep the source's listing in the staging place, for ``why_not``: 16 bytes and a key each.
+
+    Not synced: what a power cut takes only makes the words fewer.
+    """
+    root = staging_root(plan.path)
+    if not root.is_dir():  # a writer with a place of its own
+        return
+    keys, names = table_of(plan.source.reader), plan.source.reader.schema.class_names
+    classes = KeyTable.from_keys(names)
+    columns = (keys.blob, keys.offsets, plan.source.reader.labels(), classes.blob, classes.offsets)
+    with open(root / _RECORD, "wb") as file:
+        np.savez(file, *columns)
+
+
+def why_not(plan: Plan, problem: StaleStagingError) -> StaleStagingError:
+    """Return the error with the words that say what the unfinished run has otherwise."""
+    root = staging_root(plan.path)
+    found = journal.read(root)
+    before = None if found is None else found[0].get("settled")
+    if not isinstance(before, Mapping) or not before:
+        return problem
+    now = json.loads(json.dumps(plan.settled))
+    words = [*_of_the_source(plan, root, before, now), *_of_the_command(before, now)]
+    if not words:
+        return problem
+    return StaleStagingError(
+        f"{problem.message}: {'; '.join(words)}", hint=problem.hint, **problem.facts
+    )
+
+
+def refuse_changes(plan: Plan, started: float) -> None:
+    """Refuse to go on when files of the source were changed since the first part was made.
+
+    Args:
+        started: when that was, in seconds since the epoch.
+
+    Raises:
+        StaleStagingError: names some of them.
+    """
+    changed = [name for name, _ in changed_since(plan.source.reader, plan, started)]
+    if changed:
+        what = "file" if len(changed) == 1 else "files"
+        raise StaleStagingError(
+            f"{len(changed):,} {what} of the source changed after the interrupted run had begun:"
+            f" {some(changed, len(changed))}",
+            hint=f"to start over, delete {staging_root(plan.path)} and run the same command again",
+            path=changed[0],
+        )
+
+
+def changed_since(reader: Reader, plan: Plan, started: float) -> Iterator[tuple[str, int]]:
+    """Yield the name of each file that changed since, and which file of the reader it is.
+
+    Only files of samples that the plan looks at, where each has one of its own.
+    """
+    of_files = plan.source.format in OF_FILES
+    wanted = None
+    if of_files and plan.growth is not None:
+        wanted = set(plan.growth.positions.tolist())
+    for at, file in enumerate(reader.files()):
+        if wanted is not None and at not in wanted:
+            continue
+        with contextlib.suppress(OSError):
+            if os.stat(file).st_ctime > started:
+                yield printable(str(file)), at
+
+
+def some(names: Iterable[str], total: int) -> str:
+    """Return the first few of so many names on one line."""
+    more = f" and {total - _NAMED:,} more" if total > _NAMED else ""
+    return ", ".join(islice(names, _NAMED)) + more
+
+
+def label_of(label: int, names: Sequence[str]) -> str:
+    """Return what a label is called."""
+    return names[label] if 0 <= label < len(names) else str(label)
+
+
+def table_of(reader: Reader) -> KeyTable:
+    """Return the keys of a reader as a table."""
+    keys = reader.keys()
+    return keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+
+
+def _of_the_source(
+    plan: Plan, root: Path, before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[str]:
+    if before.get("source") == now["source"]:
+        return
+    try:
+        with np.load(root / _RECORD, allow_pickle=False) as record:
+            columns = [record[f"arr_{number}"] for number in range(5)]
+    except _UNREADABLE:
+        yield "the source has other keys, labels or classes now"
+        return
+    words = _listing_words(columns, plan.source.reader)
+    yield f"the source changed: {', '.join(words) or 'it has other classes'}"
+
+
+def _listing_words(columns: Sequence[NDArray[Any]], reader: Reader) -> list[str]:
+    keys, labels, names = KeyTable(*columns[:2]), columns[2], list(KeyTable(*columns[3:]))
+    current = table_of(reader)
+    pairing = pair(keys, current)
+    own = [*reader.schema.class_names]
+    pairs = zip(labels[pairing.first], reader.labels()[pairing.second], strict=True)
+    relabelled = (label_of(old, names) != label_of(new, own) for old, new in pairs)
+    other = np.fromiter(relabelled, bool, len(pairing.first))
+    found = {
+        "added": (current, pairing.only_second),
+        "removed": (keys, pairing.only_first),
+        "with another label": (keys, pairing.first[other]),
+    }
+    words = [
+        f"{len(at):,} {what} ({some(map(table.text, at.tolist()), len(at))})"
+        for what, (table, at) in found.items()
+        if len(at)
+    ]
+    return words if pairing.same_order else [*words, "in another order"]
+
+
+def _of_the_command(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for section in _OPTIONS:
+        old, new = before.get(section) or {}, now.get(section) or {}
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                yield f"{flag(name)} {_shown(old.get(name))} then, {_shown(new.get(name))} now"
+    for name, what in (("format", "format"), ("tool", "fastdata")):
+        if before.get(name) != now.get(name):
+            yield f"{what} {before.get(name)} then, {now.get(name)} now"
+    if before.get("standing") != now.get("standing"):
+        old, new = (each.get("standing") is not None for each in (before, now))
+        if old and new:
+            yield "the dataset that is added to is another one now"
+        else:
+            yield f"{'an' if old else 'no'} append then, {'an' if new else 'none'} now"
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else to_text(str(value))
