@@ -44,7 +44,7 @@ def _openings(text: str | bytes) -> int:
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):
@@ -54,4 +54,4 @@ def _is_deep(value: Any) -> bool:
         if not inner:
             return False
         level = inner
-    return True
+    return any(isinstance(each, dict | list) for each in level)

@@ -26,8 +26,12 @@ from fastdata_cli.errors import (
     SourceNotFoundError,
     UnknownFormatError,
     UnsupportedError,
+    UsageError,
 )
 from fastdata_cli.options import Options
+
+PIPE = "pipe:"
+"""How sources begin that are commands."""
 
 ENTRY_POINT_GROUP = "fastdata.formats"
 
@@ -124,6 +128,7 @@ def recognise(path: Path) -> Format:
     Raises:
         SourceNotFoundError: there is nothing at the path.
         NotADatasetError: no format recognises it, or it is no file and no folder.
+        UsageError: it is a ``pipe:`` URL, for which a command would have to be run.
         DamagedDatasetError: it is not what its suffix says, or a pipe, socket or device lies in
             it: opening that would wait for ever.
     """
@@ -133,6 +138,11 @@ def recognise(path: Path) -> Format:
         if candidate.recognises(path):
             _refuse_pipes_in(path, folder=candidate.name != _ANY_FOLDER)
             return candidate
+    if str(path).startswith(PIPE):
+        raise UsageError(
+            f"{path}: commands are not run here",
+            hint="fastdata convert --allow-pipe reads what one prints",
+        )
     if not os.path.lexists(path):
         raise SourceNotFoundError(f"{path}: there is nothing here", path=str(path))
     claimed = by_suffix(path)

@@ -30,7 +30,15 @@ PIXELS = Manifest(
 ENCODED = Manifest(format="lmdb", schema=Schema(payload=Payload.ENCODED, max_image_bytes=99))
 
 
-@pytest.mark.parametrize("manifest", [PIXELS, ENCODED])
+GROWN = dataclasses.replace(ENCODED, generations=({"number": 1, "samples": 3, "counts": {}},))
+
+
+def test_without_generations_there_is_no_such_field() -> None:
+    assert "generations" not in json.loads(ENCODED.to_json())
+    assert json.loads(GROWN.to_json())["generations"] == list(GROWN.generations)
+
+
+@pytest.mark.parametrize("manifest", [PIXELS, ENCODED, GROWN])
 def test_comes_back(manifest: Manifest) -> None:
     text = manifest.to_json()
     assert text.isascii()

@@ -18,6 +18,7 @@ from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_sections import sections
 from fastdata_cli.cli.bench_words import environment_lines, headline, notes, split_action, verdicts
 from fastdata_cli.cli.section import Column, Group, Section
+from fastdata_cli.cli.tables import cell
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.report import BenchReport
@@ -98,9 +99,9 @@ def section_table(section: Section, width: int) -> RenderableType:
     indent = "  " if section.grouped else ""
     for group, rows in zip(section.groups, _clipped(section, shown), strict=True):
         if group.name:
-            table.add_row(Text(_group_name(section, group), style="bold"))
+            table.add_row(cell(_group_name(section, group), "bold"))
         for row in rows:
-            table.add_row(Text(indent + row[0]), *map(_cell, row[1:]))
+            table.add_row(cell(indent + row[0]), *map(_cell, row[1:]))
     remark = section.remark_on(section.columns[at] for at in shown)
     words = [at for at, each in enumerate(section.columns) if each.folds and at not in shown]
     left_out = [head for head in left_out if head not in {section.columns[at].head for at in words}]
@@ -134,7 +135,7 @@ def _cell(text: str) -> Text:
         "TOO SLOW": "bold red",
         "no": "yellow",
     }.get(text)
-    return Text(text, style=style or "")
+    return cell(text, style or "")
 
 
 def _fitting(section: Section, width: int) -> list[int]:

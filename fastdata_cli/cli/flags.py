@@ -87,7 +87,10 @@ def load_config(context: typer.Context, path: Path | None) -> Path | None:
     import yaml
 
     try:
-        loaded = yaml.safe_load(path.read_text()) or {}
+        text = path.read_text()
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise yaml.YAMLError("aliases, which can stand for any number of values")
+        loaded = yaml.safe_load(text) or {}
     except OSError as problem:
         raise typer.BadParameter(f"{path}: {problem.strerror}") from problem
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:

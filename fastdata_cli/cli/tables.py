@@ -24,7 +24,7 @@ def facts_table(title: str, facts: Iterable[tuple[str, Any]]) -> RenderableType:
     for name, value in facts:
         if value not in (None, "", (), {}):
             lines = map(printable, str(value).split("\n"))
-            table.add_row(Text(name), Text("\n".join(lines)))
+            table.add_row(cell(name), Text("\n".join(lines)))
     return _titled(title, table)
 
 
@@ -39,7 +39,7 @@ def counts_table(
     largest = max(counts.values(), default=1)
     shown = list(counts.items())[:most]
     for name, count in shown:
-        table.add_row(Text(name), f"{count:,}", Text("█" * max(1, count * 24 // largest)))
+        table.add_row(cell(name), f"{count:,}", Text("█" * max(1, count * 24 // largest)))
     rest = list(counts.values())[most:]
     if rest:
         table.add_row(Text(f"… {len(rest)} more"), f"{sum(rest):,}", "")
@@ -74,15 +74,20 @@ def faults_table(
     table.add_column(what, no_wrap=True, style="red")
     table.add_column("detail", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(cell, row))
     if total > len(rows):
         table.add_row(Text(f"… {total - len(rows):,} more"), "", "")
     return _titled(title, table)
 
 
+def cell(text: str, style: str = "") -> Text:
+    """Return text that may come from a dataset or a file name, without what a terminal obeys."""
+    return Text(printable(text), style=style)
+
+
 def _titled(title: str, table: Table) -> RenderableType:
     """Put the title above: a table's own would be folded to the table's width."""
-    return Group(Text(title, style="bold cyan"), table)
+    return Group(cell(title, "bold cyan"), table)
 
 
 def shape_text(shape: tuple[int, ...] | None, dtype: str = "") -> str | None:

@@ -97,7 +97,7 @@ _NCHW, _NHW = AxisOrder("NCHW"), AxisOrder("NHW")
 
 
 def guess_order(shape: Sequence[int], what: str) -> tuple[AxisOrder, tuple[str, ...]]:
-    """Return the order of an array of three or four axes, and a remark where it may be another.
+    """Return the order of an array of three or four axes, and a remark where it may differ.
 
     Args:
         shape: of the array.
@@ -119,9 +119,10 @@ def guess_order(shape: Sequence[int], what: str) -> tuple[AxisOrder, tuple[str, 
 
 
 def _ambiguous(what: str, words: str, *layouts: str) -> UsageError:
+    start = f"{what}: " if what else ""
+    readings = " or ".join("×".join(each) for each in layouts)
     return UsageError(
-        f"{what}{': ' if what else ''}an array of {words} may be {' or '.join(map('×'.join, layouts))}: "
-        "say which with --layout",
+        f"{start}an array of {words} may be {readings}: say which with --layout",
         hint=" or ".join(f"--layout {each}" for each in layouts),
     )
 

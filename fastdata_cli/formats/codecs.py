@@ -6,6 +6,7 @@ They are numcodecs' builds of LZ4 and Zstandard, called without its wrappers whe
 
 from __future__ import annotations
 
+import bz2
 import ctypes
 import lzma
 import zipfile
@@ -92,14 +93,7 @@ class ZlibStream:
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        stream = zlib.decompressobj()
-        try:  # no more than one byte too many: some bytes stand for a thousand times as many
-            data = stream.decompress(stored.array.data, out.size + 1)
-        except zlib.error as problem:
-            raise ValueError(str(problem)) from problem
-        if not stream.eof and len(data) <= out.size:
-            raise ValueError("the zlib stream is cut")
-        place(data, out)
+        place(_at_most(out.size, zlib.decompressobj(), stored), out)
 
 
 class NumcodecsCodec:
@@ -118,10 +112,14 @@ class NumcodecsCodec:
         import numcodecs
 
         self._library: Any = numcodecs.get_codec(dict(config))
+        self._stream = _STREAMS.get(str(config["id"]))
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        place(self.decoded(stored.array), out)
+        if self._stream is None:
+            place(self.decoded(stored.array), out)
+        else:
+            place(_at_most(out.size, self._stream(self._library), stored), out)
 
     def decoded(self, stored: Bytes) -> Bytes:
         """Return what ``stored`` was made from, of any size.
@@ -176,6 +174,32 @@ class ByteShuffle:
         rows = stored.array[:whole].reshape(self._item, -1)
         out.array[:whole].reshape(-1, self._item)[:] = rows.T
         out.array[whole:] = stored.array[whole:]
+
+
+_STREAMS: Mapping[str, Callable[[Any], Any]] = {
+    "zlib": lambda _: zlib.decompressobj(),
+    "gzip": lambda _: zlib.decompressobj(zlib.MAX_WBITS | 16),
+    "bz2": lambda _: bz2.BZ2Decompressor(),
+    "lzma": lambda codec: lzma.LZMADecompressor(codec.format, filters=codec.filters),
+}
+"""Codecs of numcodecs that are streams of the standard library: made from their settings."""
+
+
+def _at_most(size: int, stream: Any, stored: Window) -> bytes:
+    """Return what a stream decodes to, or one byte more than ``size``.
+
+    Some bytes of a stream stand for a thousand times as many: no more is decoded than that.
+
+    Raises:
+        ValueError: it is damaged, or cut.
+    """
+    try:
+        data: bytes = stream.decompress(stored.array.data, size + 1)
+    except DECODE_ERRORS as problem:
+        raise ValueError(str(problem)) from problem
+    if len(data) <= size and not stream.eof:
+        raise ValueError("it is cut")
+    return data
 
 
 def place(decoded: Bytes | bytes, out: Window) -> None:

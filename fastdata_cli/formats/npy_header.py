@@ -14,7 +14,6 @@ MOST_HEADER_BYTES = 10_012
 """A header that NumPy reads is no longer; ours have 128 bytes."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
     """What a ``.npy`` says of its array."""

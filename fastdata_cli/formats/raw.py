@@ -159,11 +159,11 @@ class RawWriter(StagedWriter):
         assert self._file is not None, "begin() comes first"
         # From where the part before it ended: a part that is written again replaces itself.
         before = self.receipts.get(part.index - 1)
-        os.lseek(self._file, int(before.facts["end"]) if before else 0, os.SEEK_SET)
-        durable.write_all(self._file, batch.images.data.cast("B"))
-        durable.sync_file(self._file)
-        end = os.lseek(self._file, 0, os.SEEK_CUR)
+        begin = int(before.facts["end"]) if before else 0
+        end = begin + batch.images.nbytes
+        durable.write_through(self._file, batch.images.data.cast("B"), begin)
         os.ftruncate(self._file, end)
+        durable.sync_file(self._file)
         return {"end": end}
 
     def _finish(self, manifest: Manifest, table: SampleTable) -> None:

@@ -53,6 +53,8 @@ def open_standing(path: Path, to: str | None = None) -> Standing:
         UnsupportedError: nothing can be added to it: its format has no APPEND, or others made it.
         DamagedDatasetError: its table is not what was written.
     """
+    if path.is_symlink():  # the staging place must lie where a rename reaches
+        path = path.resolve()
     staging = Staging(path)
     if staging.is_remnant:
         staging.clear()
@@ -144,7 +146,8 @@ def _nothing(source: Source, standing: Standing, request: AppendRequest, choice:
         if not choice.rejects:
             return f"nothing to try again: {rejects_path(standing.path)} lists no sample"
         return (
-            f"nothing to try again: no sample of {rejects_path(standing.path)} is in {source.name}"
+            f"nothing to try again: what {rejects_path(standing.path)} lists is not in"
+            f" {source.name}, or in the dataset already"
         )
     text = f"nothing new: {standing.path} holds what is in {source.name}"
     if choice.listed:

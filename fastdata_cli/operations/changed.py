@@ -64,11 +64,11 @@ def say_what_changed(
 def _newer(reader: Reader, standing: Reader, second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pairs whose source file changed after the dataset was written."""
     written = min(file.stat().st_mtime for file in standing.files())
-    pair_of = {at: number for number, at in enumerate(second.tolist())}
+    pair_of = np.full(len(reader), -1)
+    pair_of[second] = np.arange(len(second))
     newer = []
-    for at, file in enumerate(reader.files()):
-        number = pair_of.get(at)
-        if number is None:
+    for number, file in zip(pair_of.tolist(), reader.files(), strict=False):
+        if number < 0:
             continue
         with contextlib.suppress(OSError):
             if os.stat(file).st_ctime > written:

@@ -94,7 +94,12 @@ def _held(pairing: Pairing, current: KeyTable, listed: Mapping[str, Reject]) -> 
 
 def say_what_stays(choice: Choice, listener: Listener) -> None:
     """Tell what of the dataset is not as the source has it now, and stays as it is."""
-    own = table_of(choice.standing.reader)
+    own, current = table_of(choice.standing.reader), table_of(choice.source.reader)
+    if not len(choice.pairing.first) and len(own) and len(current):
+        listener.notice(
+            f"not one key of the source is in the dataset: {current.text(0)} here, {own.text(0)} "
+            "there; where they should be the same, choose what keys are relative to with --root"
+        )
     for positions, what in (
         (choice.pairing.only_first, "are not in the source any more and stay"),
         (_relabelled(choice), "have another label now and keep theirs"),

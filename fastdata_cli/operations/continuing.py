@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.source import OF_FILES
 from fastdata_cli.options import flag
 from fastdata_cli.storage import journal
-from fastdata_cli.storage.staging import staging_root
+from fastdata_cli.storage.staging import staging_root, storage_errors
 
 _RECORD = "source.npz"
 _NAMED = 3
@@ -35,6 +35,9 @@ def remember_source(plan: Plan) -> None:
     """Keep the source's listing in the staging place, for ``why_not``: 16 bytes and a key each.
 
     Not synced: what a power cut takes only makes the words fewer.
+
+    Raises:
+        StorageError: there is no room for it.
     """
     root = staging_root(plan.path)
     if not root.is_dir():  # a writer with a place of its own
@@ -42,7 +45,7 @@ def remember_source(plan: Plan) -> None:
     keys, names = table_of(plan.source.reader), plan.source.reader.schema.class_names
     classes = KeyTable.from_keys(names)
     columns = (keys.blob, keys.offsets, plan.source.reader.labels(), classes.blob, classes.offsets)
-    with open(root / _RECORD, "wb") as file:
+    with storage_errors(root / _RECORD), open(root / _RECORD, "wb") as file:
         np.savez(file, *columns)
 
 
@@ -50,11 +53,13 @@ def why_not(plan: Plan, problem: StaleStagingError) -> StaleStagingError:
     """Return the error with the words that say what the unfinished run has otherwise."""
     root = staging_root(plan.path)
     found = journal.read(root)
-    before = None if found is None else found[0].get("settled")
-    if not isinstance(before, Mapping) or not before:
+    if found is None or not isinstance(found[0].get("settled"), Mapping):
         return problem
+    before = found[0]["settled"]
     now = json.loads(json.dumps(plan.settled))
-    words = [*_of_the_source(plan, root, before, now), *_of_the_command(before, now)]
+    words = [*_of_the_command(before, now)]
+    if before.get("source") != now["source"]:
+        words.insert(0, _of_the_source(plan, root, float(found[0].get("started", 0))))
     if not words:
         return problem
     return StaleStagingError(
@@ -71,7 +76,7 @@ def refuse_changes(plan: Plan, started: float) -> None:
     Raises:
         StaleStagingError: names some of them.
     """
-    changed = [name for name, _ in changed_since(plan.source.reader, plan, started)]
+    changed = [name for name, _ in _changed_since(plan, started)]
     if changed:
         what = "file" if len(changed) == 1 else "files"
         raise StaleStagingError(
@@ -80,23 +85,6 @@ def refuse_changes(plan: Plan, started: float) -> None:
             hint=f"to start over, delete {staging_root(plan.path)} and run the same command again",
             path=changed[0],
         )
-
-
-def changed_since(reader: Reader, plan: Plan, started: float) -> Iterator[tuple[str, int]]:
-    """Yield the name of each file that changed since, and which file of the reader it is.
-
-    Only files of samples that the plan looks at, where each has one of its own.
-    """
-    of_files = plan.source.format in OF_FILES
-    wanted = None
-    if of_files and plan.growth is not None:
-        wanted = set(plan.growth.positions.tolist())
-    for at, file in enumerate(reader.files()):
-        if wanted is not None and at not in wanted:
-            continue
-        with contextlib.suppress(OSError):
-            if os.stat(file).st_ctime > started:
-                yield printable(str(file)), at
 
 
 def some(names: Iterable[str], total: int) -> str:
@@ -116,32 +104,50 @@ def table_of(reader: Reader) -> KeyTable:
     return keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
 
 
-def _of_the_source(
-    plan: Plan, root: Path, before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[str]:
-    if before.get("source") == now["source"]:
-        return
+def _changed_since(plan: Plan, started: float) -> Iterator[tuple[str, int]]:
+    """Yield each file of the source that changed since.
+
+    Its name and, where it is that of one sample, which of the plan's samples that is; else -1.
+    """
+    files = plan.source.reader.files()
+    numbered: Iterable[tuple[int, Path]] = zip(repeat(-1), files, strict=False)
+    if plan.source.format in OF_FILES:
+        if plan.growth is not None:
+            files = _at(plan.growth.positions, files)
+        numbered = zip(range(len(plan.source.reader)), files, strict=False)
+    for number, file in numbered:
+        with contextlib.suppress(OSError):
+            if os.stat(file).st_ctime > started:
+                yield printable(str(file)), number
+
+
+def _at(positions: NDArray[np.int64], files: Iterator[Path]) -> Iterator[Path]:
+    """Yield the files at these positions, which ascend."""
+    seen = 0
+    for position in positions.tolist():
+        yield from islice(files, position - seen, position - seen + 1)
+        seen = position + 1
+
+
+def _of_the_source(plan: Plan, root: Path, started: float) -> str:
     try:
         with np.load(root / _RECORD, allow_pickle=False) as record:
             columns = [record[f"arr_{number}"] for number in range(5)]
     except _UNREADABLE:
-        yield "the source has other keys, labels or classes now"
-        return
-    words = _listing_words(columns, plan.source.reader)
-    yield f"the source changed: {', '.join(words) or 'it has other classes'}"
-
-
-def _listing_words(columns: Sequence[NDArray[Any]], reader: Reader) -> list[str]:
+        return "the source has other keys, labels or classes now"
     keys, labels, names = KeyTable(*columns[:2]), columns[2], list(KeyTable(*columns[3:]))
+    reader = plan.source.reader
     current = table_of(reader)
     pairing = pair(keys, current)
-    own = [*reader.schema.class_names]
+    changed = np.array([number for _, number in _changed_since(plan, started)], np.int64)
+    own = reader.schema.class_names
     pairs = zip(labels[pairing.first], reader.labels()[pairing.second], strict=True)
     relabelled = (label_of(old, names) != label_of(new, own) for old, new in pairs)
     other = np.fromiter(relabelled, bool, len(pairing.first))
     found = {
         "added": (current, pairing.only_second),
         "removed": (keys, pairing.only_first),
+        "changed": (current, np.intersect1d(changed, pairing.second)),
         "with another label": (keys, pairing.first[other]),
     }
     words = [
@@ -149,7 +155,8 @@ def _listing_words(columns: Sequence[NDArray[Any]], reader: Reader) -> list[str]
         for what, (table, at) in found.items()
         if len(at)
     ]
-    return words if pairing.same_order else [*words, "in another order"]
+    words += [] if pairing.same_order else ["in another order"]
+    return f"the source changed: {', '.join(words) or 'it has other classes'}"
 
 
 def _of_the_command(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastdata_cli.contract import Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.staging import Staging, staging_root
+
+# Names of chunks, journals and the like below a dataset.
+_BELOW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NameLimits:
+    """How many bytes names may have where a dataset is made."""
+
+    name: int
+    """Of a file or folder."""
+    path: int
+    """Of a path below the dataset, while it is made; negative where there is no place for any."""
+
+
+def name_limits(path: Path) -> NameLimits:
+    """Return what the file system of a destination says of names."""
+    whole = path.absolute()
+    try:
+        name, most = (os.pathconf(whole.parent, word) for word in ("PC_NAME_MAX", "PC_PATH_MAX"))
+    except (OSError, ValueError):  # it does not say
+        name, most = 255, 4096
+    used = len(os.fsencode(staging_root(whole))) + len(os.fsencode(whole.name)) + _BELOW
+    return NameLimits(name, most - used)
 
 
 def check_destination(
@@ -25,7 +50,7 @@ def check_destination(
         source: where the source lies; a destination that is, holds or lies in it is never replaced.
 
     Raises:
-        UsageError: its folder does not exist or cannot be written.
+        UsageError: its folder does not exist or cannot be written, or its name is too long.
         DestinationExistsError: something stands there that may not be replaced.
     """
     shown = str(path)
@@ -36,6 +61,13 @@ def check_destination(
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"no permission to write in {path.parent}")
+    allowed = name_limits(path)
+    if len(os.fsencode(staging_root(path).name)) > allowed.name or allowed.path < 0:
+        raise UsageError(
+            f"{path.name}: too long a name; while it is made it takes another "
+            f"{len(staging_root(path).name) - len(path.name)} bytes",
+            hint="choose a shorter one, or a folder higher up",
+        )
     if row.name == "tree" and source is not None and _lies_in(path, source):
         raise UsageError(
             f"{shown} lies in the source, whose next reading would find it",
@@ -84,7 +116,8 @@ def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | N
 def _exists_already(path: Path) -> DestinationExistsError:
     return DestinationExistsError(
         f"{path} exists already{_cleared_remnant(path)}",
-        hint="choose another destination, or add --overwrite to replace a dataset of fastdata",
+        hint="choose another destination, or add --overwrite to replace a dataset of fastdata, "
+        "or --append to add to it",
         path=str(path),
     )
 

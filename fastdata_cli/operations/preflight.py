@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+from collections.abc import Sequence
 from pathlib import Path
 
-from fastdata_cli.errors import BadSampleError, FastdataError, StorageError
+from fastdata_cli.errors import BadSampleError, FastdataError, StorageError, UsageError
 from fastdata_cli.formats.base import files_below
+from fastdata_cli.formats.tree.names import MOST_NAME_BYTES, MOST_PATH_BYTES, default_name
+from fastdata_cli.keys import to_text
+from fastdata_cli.operations.destination import name_limits
 from fastdata_cli.operations.estimate import estimate
 from fastdata_cli.operations.plan import Plan, spread
 from fastdata_cli.operations.sizes import size_text
@@ -23,6 +27,9 @@ _NEARLY = 1.1
 
 _SAMPLED = 256
 
+# Source files that are read ahead, parts that are written, and what Python itself has open.
+_FEWEST_DESCRIPTORS = 64
+
 
 def preflight(plan: Plan) -> None:
     """Raise the limit of open files as far as it goes, and look for enough space.
@@ -31,9 +38,13 @@ def preflight(plan: Plan) -> None:
     that does not fit is a small part of it really converted, to see what the codec makes of it.
 
     Raises:
-        StorageError: the destination has not the space for what will be written.
+        StorageError: the destination has not the space for what will be written, or too few files
+            may be open at once.
+        UsageError: a name is longer than the destination's file system takes.
     """
     _raise_descriptors()
+    if plan.format.name == "tree":
+        _check_file_names(plan)
     folder = plan.path.absolute().parent
     free = _free(folder) + _staged(plan.path)
     if _logical_bytes(plan) <= free:
@@ -60,6 +71,30 @@ def _raise_descriptors() -> None:
     if soft < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < _FEWEST_DESCRIPTORS:
+        raise StorageError(
+            f"only {allowed} files may be open at once, and {_FEWEST_DESCRIPTORS} are needed",
+            hint=f"ulimit -n {_FEWEST_DESCRIPTORS}",
+            expected=_FEWEST_DESCRIPTORS,
+            found=allowed,
+        )
+
+
+def _check_file_names(plan: Plan) -> None:
+    """Refuse names that the file system of the destination does not take; it tells its limits."""
+    allowed = name_limits(plan.path)
+    if allowed.name >= MOST_NAME_BYTES and allowed.path >= MOST_PATH_BYTES:
+        return  # the tree itself makes none that are longer
+    keys: Sequence[str] = plan.source.reader.keys()
+    for key in keys:
+        name = default_name(key, plan.reencoded)
+        if max(map(len, name.split(b"/"))) > allowed.name or len(name) > allowed.path:
+            raise UsageError(
+                f"{to_text(key)}: too long a name for a file below {plan.path}, where it has at "
+                f"most {allowed.name} bytes, and its path {allowed.path}",
+                hint="choose a folder higher up or on another file system, or another format",
+            )
 
 
 def _free(folder: Path) -> int:

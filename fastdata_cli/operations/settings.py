@@ -33,6 +33,9 @@ class SourceOptions(Options):
     classes: str | None = option(
         None, "class names in order: a text file, a JSON list, or a dataset to agree with"
     )
+    allow_pipe: bool = option(
+        False, "run the command of a source pipe:COMMAND, and read its output"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

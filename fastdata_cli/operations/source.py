@@ -12,6 +12,7 @@ from fastdata_cli import registry
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import DamagedDatasetError, SourceNotFoundError, UsageError
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.operations.piped import spooled
 from fastdata_cli.operations.settings import SourceOptions
 from fastdata_cli.options import flag
 from fastdata_cli.sample import Reject
@@ -59,7 +60,7 @@ def open_source(
 
     Raises:
         UsageError: contradictory options, or a terminal where a list was expected.
-        FastdataError: the path is missing, unknown or damaged.
+        FastdataError: the path is missing, unknown or damaged, or a command that failed.
     """
     listed = STDIN if spec == STDIN else options.files_from
     if listed is not None:
@@ -67,7 +68,8 @@ def open_source(
             raise UsageError(f"{flag(next(iter(read_options)))} does not apply to a list of paths")
         return _from_list(listed, options)
     assert spec is not None
-    path = Path(spec)
+    piped = spec.startswith(registry.PIPE)
+    path = spooled(spec, allowed=options.allow_pipe) if piped else Path(spec)
     if options.root is not None or options.nul:
         raise UsageError("--root and -0 apply to a list of paths only")
     if not spec:

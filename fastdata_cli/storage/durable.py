@@ -16,6 +16,8 @@ _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _SYNC_FILE_RANGE_WRITE = 2
+# Bytes after which the system is told to write to the device.
+_STRIDE = 8 << 20
 # What one call of writev takes on Linux.
 _MOST_PIECES = 1024
 
@@ -29,6 +31,15 @@ def write_all(descriptor: int, data: memoryview) -> None:
     """Write all of ``data``, however many calls the system makes of it."""
     while data:
         data = data[os.write(descriptor, data[: 1 << 30]) :]
+
+
+def write_through(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of ``data`` at an offset, the device at work from its first megabytes on."""
+    for begin in range(0, len(data), _STRIDE):
+        some = data[begin : begin + _STRIDE]
+        os.lseek(descriptor, offset + begin, os.SEEK_SET)
+        write_all(descriptor, some)
+        start_writing(descriptor, offset + begin, len(some))
 
 
 def write_pieces(descriptor: int, pieces: Sequence[Any]) -> None:

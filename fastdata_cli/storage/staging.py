@@ -93,6 +93,12 @@ class Staging:
             fingerprint: what the run depends on; only an equal one may be continued.
             resumable: False starts afresh even if a journal is there.
         """
+        if self.root.is_symlink():  # what it leads to would be emptied
+            raise DestinationExistsError(
+                f"{self.root}: a link stands where this run keeps its parts",
+                hint="remove it",
+                path=str(self.root),
+            )
         with storage_errors(self.root):
             while self._lock is None:
                 self._take_lock()

@@ -117,25 +117,28 @@ class SampleTable:
         """Rebuild a table; ``where`` names its file in errors.
 
         Raises:
-            DamagedDatasetError: a column is missing or the columns disagree in length.
+            DamagedDatasetError: a column is missing or of another kind, or they disagree.
         """
         for name in _COLUMNS if "metadata" in columns else _NEEDED:
             if name not in columns:
                 raise DamagedDatasetError(f"{where}: the column {name!r} is missing")
             require_column(columns[name], _COLUMNS[name], where=f"{where}: {name}")
+        metadata = None
+        if "metadata" in columns:
+            metadata = KeyTable(columns["metadata"], columns["metadata_offsets"])
         table = cls(
-            _texts(columns, "keys", "key_offsets", where),
+            KeyTable(columns["keys"], columns["key_offsets"]),
             columns["labels"],
             columns["checksums"],
             columns["lengths"],
-            _texts(columns, "metadata", "metadata_offsets", where)
-            if "metadata" in columns
-            else None,
+            metadata,
         )
-        metadata = table.metadata
         rows = {len(table.keys), len(table.labels), len(table.checksums), len(table.lengths)}
         if len(rows) != 1 or (metadata is not None and len(metadata) not in rows):
             raise DamagedDatasetError(f"{where}: its columns have different lengths {sorted(rows)}")
+        for name, texts in (("key", table.keys), ("metadata", metadata)):
+            if texts is not None and not _fit(texts):
+                raise DamagedDatasetError(f"{where}: its {name}_offsets lead outside of the texts")
         return table
 
 
@@ -230,16 +233,11 @@ def require_column(column: NDArray[Any], dtype: str, *, where: str) -> None:
         )
 
 
-def _texts(columns: Mapping[str, NDArray[Any]], blob: str, offsets: str, where: str) -> KeyTable:
-    bounds = columns[offsets]
-    if (
-        not len(bounds)
-        or bounds[0]
-        or bounds[-1] != len(columns[blob])
-        or (bounds[1:] < bounds[:-1]).any()
-    ):
-        raise DamagedDatasetError(f"{where}: {offsets} point outside of {blob}")
-    return KeyTable(columns[blob], bounds)
+def _fit(texts: KeyTable) -> bool:
+    """Tell whether the offsets of some texts go through them from end to end."""
+    offsets = texts.offsets
+    rises = bool((offsets[1:] >= offsets[:-1]).all())
+    return len(offsets) > 0 and rises and offsets[0] == 0 and offsets[-1] == len(texts.blob)
 
 
 def _blank(rows: int) -> KeyTable:

@@ -404,6 +404,15 @@ class FormatConformance:
         """Checksums match what was written."""
         assert list(reader.verify()) == []
 
+    def test_compare_tells_images_that_are_not_what_was_written(self, reader: Reader) -> None:
+        """Images just read are compared with their checksums, whatever their order."""
+        wanted = [5, 40, 0, 40]
+        images = [image.copy() for image in reader.read_each(wanted)]
+        assert list(reader.compare(wanted, images)) == []
+        images[2].reshape(-1)[0] ^= 1
+        (found,) = reader.compare(wanted, images)
+        assert (found.index, found.key, found.kind) == (0, reader.keys()[0], "corrupt")
+
     def test_capabilities(self, reader: Reader) -> None:
         """An instance may have fewer flags than its format, never more."""
         assert reader.capabilities & ~self.format.capabilities == Capability(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,9 @@ def test_files_that_came_went_or_changed_are_named(run: Run, tree: Path, tmp_pat
     for number in range(5):
         (tree / "class1" / f"new{number}.jpg").write_bytes(jpeg(40, 48, number))
     (tree / "class0" / "0003.jpg").unlink()
+    (tree / "class2" / "0005.jpg").write_bytes(jpeg(40, 48, 900))
     text = refused(run, tree, out)
+    assert "1 changed (class2/0005.jpg)" in text
     assert "unfinished run of another command or source: the source changed: 5 added" in text
     assert "(class1/new0.jpg, class1/new1.jpg, class1/new2.jpg and 2 more)" in text
     assert "1 removed (class0/0003.jpg)" in text
@@ -120,6 +123,13 @@ def test_checks_formats_and_appends_differ_too(run: Run, tree: Path, tmp_path: P
     assert len(open_reader(other)) == 20
     (tree / "class0" / "newer.jpg").unlink()
     (tree / "class2" / "0002.jpg").write_bytes(b"")  # held already: no matter
+    interrupt(run, tree, other, "--append")
+    content = (tree / "class0" / "new.jpg").read_bytes()
+    (tree / "class0" / "new.jpg").write_bytes(content + b"more")
+    text = refused(run, tree, other, "--append")
+    assert "1 file of the source changed" in text
+    assert "class0/new.jpg" in text
+    shutil.rmtree(staging_root(other))
     run("convert", tree, other, "--append")
     assert len(open_reader(other)) == 21
 

@@ -28,6 +28,7 @@ import zarr
 from tests.conftest import Run, jpeg
 
 PICTURES = [jpeg(24, 20, seed) for seed in range(6)]
+FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
 Files = Mapping[str, bytes]
 
 
@@ -249,6 +250,57 @@ def test_hdf5_of_variable_length_bytes(run: Run, tmp_path: Path) -> None:
     same(run, tmp_path / "a.h5", tmp_path / "tree", dict(zip(names, PICTURES, strict=True)))
 
 
+@pytest.mark.parametrize("kind", ["opaque", "bytes", "compressed bytes"])
+def test_hdf5_of_a_file_a_dataset(run: Run, tmp_path: Path, kind: str) -> None:
+    names = [f"{'ab'[number % 2]}/{number}.jpg" for number in range(6)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, data in zip(names, PICTURES, strict=True):
+            flat = np.frombuffer(data, np.uint8)
+            if kind == "opaque":
+                file[name] = np.void(data)
+            else:
+                further = {"compression": "gzip"} if kind == "compressed bytes" else {}
+                file.create_dataset(name, data=flat, **further)
+        file["about"], file["count"] = "made by hand", 6
+        file["first"] = h5py.SoftLink(f"/{names[0]}")
+        file["numbers"] = np.arange(100, dtype=np.uint8)
+    source = tmp_path / "a.h5"
+    same(run, source, tmp_path / "tree", dict(zip(names, PICTURES, strict=True)))
+    run("inspect", "--diff", source, tmp_path / "tree")
+    assert "ignored-dataset=3" in run("inspect", source).stdout
+
+
+@pytest.mark.parametrize("further", [{}, {"chunks": True, "compression": "gzip"}])
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+def test_hdf5_of_a_dataset_an_image(
+    run: Run, tmp_path: Path, further: dict[str, Any], layout: str
+) -> None:
+    pixels = np.stack([decoded(data) for data in PICTURES])
+    stored = pixels if layout == "HWC" else pixels.transpose(0, 3, 1, 2)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, image in enumerate(stored):
+            file.create_dataset(f"deep/{'ba'[number % 2]}{number}", data=image, **further)
+        file.create_dataset("deep/other", data=stored[0, :2, :2, :3] if layout == "HWC" else [[1]])
+    options = () if layout == "HWC" else ("--layout", layout)
+    run("convert", tmp_path / "a.h5", tmp_path / "out.raw", "--max-bad", 1, *options)
+    run("inspect", "--diff", tmp_path / "a.h5", tmp_path / "out.raw", *options)
+    copy = np.fromfile(tmp_path / "out.raw" / "data.raw", np.uint8).reshape(pixels.shape)
+    assert np.array_equal(copy, pixels[[1, 3, 5, 0, 2, 4]])  # in the order of their names
+    keys = (tmp_path / "out.raw" / "keys.txt").read_text().split()
+    assert keys == ["deep/a1", "deep/a3", "deep/a5", "deep/b0", "deep/b2", "deep/b4"]
+
+
+def test_hdf5_images_that_were_never_written_are_missing(run: Run, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x/1"] = decoded(PICTURES[0])
+        file.create_dataset("x/2", (24, 20, 3), np.uint8)
+        file.create_dataset("x/3", (24, 20, 3), np.uint8, chunks=(12, 20, 3))[:5] = 7
+    run("convert", tmp_path / "a.h5", tmp_path / "out.raw")
+    rejects = (tmp_path / "out.raw.rejects.jsonl").read_text().splitlines()
+    found = [(each["key"], each["reason"]) for each in map(json.loads, rejects)]
+    assert found == [("x/2", "missing"), ("x/3", "missing")]
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("consolidated", [True, False])
 def test_zarr_of_any_depth(run: Run, tmp_path: Path, zarr_format: Any, consolidated: bool) -> None:
@@ -338,3 +390,17 @@ def test_parquet_of_hugging_face(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "hub"
     same(run, source, tmp_path / "tree", dict(zip(names, PICTURES, strict=True)))
     assert json.loads(run("inspect", source, "--json").stdout)["class_names"] == ["ant", "bee"]
+
+
+# -- TFRecord
+
+
+@pytest.mark.parametrize("name", ["imagenet-style", "datasets-style", "package"])
+def test_tfrecords_of_other_libraries(run: Run, tmp_path: Path, name: str) -> None:
+    """Files that TensorFlow, its datasets and the package tfrecord wrote."""
+    source = FIXTURES / f"{name}.tfrecord"
+    options = ("--field", "image") if name == "package" else ()  # it has masks as well
+    run("convert", source, tmp_path / "out.lmdb", *options)
+    run("inspect", "--diff", source, tmp_path / "out.lmdb", *options)
+    run("convert", tmp_path / "out.lmdb", tmp_path / "out.tfrecord")
+    run("inspect", "--diff", source, tmp_path / "out.tfrecord", *options)

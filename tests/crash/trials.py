@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from fastdata_cli.storage.staging import staging_root
 from tests.crash.checks import check_finished, check_visible
 from tests.crash.disks import SmallDisk, small_disk
 from tests.crash.runs import JOURNAL, PUBLISHING, Ended, Life, Moment, Run
@@ -130,10 +131,14 @@ class _Attempt:
     def carry_out(self) -> None:
         """Stop a run, perhaps the one that continues it too, and let the next one end."""
         self._stop_once()
-        while not self._trial.faults and self._draw.random() < _AGAIN:
+        while self._goes_on() and self._draw.random() < _AGAIN:
             self._stop_once()
         if not self._trial.faults and self._trial.phases:
             self._finish()
+
+    def _goes_on(self) -> bool:
+        """Return whether there is something left to be continued."""
+        return not self._trial.faults and staging_root(self._destination).exists()
 
     def _stop_once(self) -> None:
         moment = self._moment()

@@ -141,3 +141,16 @@ def decoded(codec: Codec, stored: Any, size: int) -> Bytes:
     out = np.zeros(size, np.uint8)
     codec.decode(Window.over(np.frombuffer(bytes(stored), np.uint8)), Window.over(out))
     return out
+
+
+@pytest.mark.parametrize("name", ["zlib", "gzip", "bz2", "lzma"])
+def test_streams_stop_at_what_is_expected(name: str) -> None:
+    stored = np.frombuffer(numcodecs.get_codec({"id": name}).encode(bytes(1 << 24)), np.uint8)
+    codec = NumcodecsCodec({"id": name})
+    out = np.ones(1 << 24, np.uint8)
+    codec.decode(Window.over(stored), Window.over(out))
+    assert not out.any()
+    with pytest.raises(ValueError, match="decodes to 101 bytes, not 100"):
+        codec.decode(Window.over(stored), Window.over(out[:100]))
+    with pytest.raises(ValueError, match=r"cut|decodes to|Compressed"):
+        codec.decode(Window.over(stored[:-1]), Window.over(out))

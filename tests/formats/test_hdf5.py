@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fastdata_cli import registry
+from fastdata_cli.contract import Capability
 from fastdata_cli.errors import (
     BadSampleError,
     BusyError,
@@ -81,7 +82,7 @@ class TestWithH5pyAlone:
     def test_pixels(self, path: Path) -> None:
         samples = pixel_samples()
         with h5py.File(path) as file:
-            assert file["images"].chunks == (1, 6, 5, 3)
+            assert file["images"].chunks == (1024, 6, 5, 3)
             assert file["images"].maxshape == (None, 6, 5, 3)
             assert np.array_equal(file["images"], [sample.image for sample in samples])
             assert file["labels"][:].tolist() == [sample.label for sample in samples]
@@ -177,12 +178,35 @@ class TestOptions:
     def test_chunk_beyond_what_hdf5_holds(self, tmp_path: Path) -> None:
         schema = Schema(payload=Payload.PIXELS, image_shape=(1024, 1024, 4))
         manifest = Manifest(format="hdf5", schema=schema)
-        with pytest.raises(UsageError, match="4 GiB") as caught:
+        with pytest.raises(UsageError, match="HDF5 takes 4,294,967,295") as caught:
             synthetic.open_writer(
                 FORMAT, tmp_path / "set.h5", manifest, Hdf5WriteOptions(chunk=1024)
             )
         assert "--chunk 1023" in caught.value.hint
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("options", "shape", "chunk"),
+        [
+            ({}, (28, 28, 1), 128),
+            ({}, (64, 64, 3), 8),
+            ({}, (224, 224, 3), 1),
+            ({"chunk": 3}, (28, 28, 1), 3),
+            ({"codec": "lzf"}, (28, 28, 1), 1),
+            ({"shuffle": "byte"}, (28, 28, 1), 1),
+        ],
+    )
+    def test_small_images_share_a_chunk(
+        self, tmp_path: Path, options: dict[str, Any], shape: tuple[int, ...], chunk: int
+    ) -> None:
+        samples = [Sample(f"{index}.jpg", image) for index, image in enumerate(images(20, *shape))]
+        chosen = Hdf5WriteOptions(**options)
+        path = write_dataset(FORMAT, tmp_path / "a.h5", samples, Payload.PIXELS, chosen)
+        with h5py.File(path) as file:
+            assert file["images"].chunks == (chunk, *shape)
+        reader = registry.open_reader(path)
+        assert Capability.RANDOM_ACCESS in reader.capabilities
+        assert np.array_equal(reader.read_many([19, 0, 7]).images, images(20, *shape)[[19, 0, 7]])
 
     def test_parts_are_whole_chunks(self, tmp_path: Path) -> None:
         manifest = synthetic.manifest_for(pixel_samples(1), Payload.PIXELS, "hdf5")
@@ -344,7 +368,7 @@ class TestDamage:
     @pytest.mark.parametrize("codec", ["none", "zstd"])
     def test_flipped_byte(self, tmp_path: Path, codec: str) -> None:
         samples = pixel_samples()
-        options = Hdf5WriteOptions(codec=codec)
+        options = Hdf5WriteOptions(codec=codec, chunk=1)
         path = write_dataset(FORMAT, tmp_path / "set.h5", samples, Payload.PIXELS, options)
         with h5py.File(path) as file:
             at = file["images"].id.get_chunk_info(5).byte_offset
@@ -568,7 +592,7 @@ class TestForeign:
 
     def test_no_images_inside(self, tmp_path: Path) -> None:
         def make(file: h5py.File) -> None:
-            file["one"] = images(1)[0]
+            file["picture"] = np.zeros((40, 30, 3), np.float32)
             file["table"] = np.zeros((100, 5))
             file["reference"] = np.array([file["table"].ref], h5py.ref_dtype)
 

@@ -95,6 +95,13 @@ def test_the_command_line_reads_any_order(
     run("inspect", "--diff", path, tmp_path / "out.raw", "--layout", layout)
 
 
+@pytest.mark.parametrize("name", ["out.zarr", "out.h5"])
+def test_ours_keep_their_own_order_in_a_comparison(run: Run, tmp_path: Path, name: str) -> None:
+    path = as_hdf5(tmp_path, np.ascontiguousarray(LAYOUTS["NCWH"]))
+    run("convert", path, tmp_path / name, "--layout", "NCWH")
+    run("inspect", "--diff", path, tmp_path / name, "--layout", "NCWH")
+
+
 @WRITERS
 def test_channels_first_is_seen_and_said(run: Run, tmp_path: Path, write: Write) -> None:
     path = write(tmp_path, np.ascontiguousarray(LAYOUTS["NCHW"]))

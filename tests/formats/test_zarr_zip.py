@@ -16,6 +16,7 @@ from zarr.storage import ZipStore
 from fastdata_cli import registry
 from fastdata_cli.contract import Capability, Reader
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError, FastdataError, UnsupportedError
+from fastdata_cli.testing.conformance import digests, in_children
 from tests.conftest import Run
 
 IMAGES = np.random.default_rng(2).integers(0, 256, (11, 6, 7, 3), np.uint8)
@@ -109,6 +110,19 @@ def test_ours_may_be_zipped(run: Run, tree: Path, tmp_path: Path, payload: str) 
     run("inspect", "--diff", tmp_path / "a.zarr", path)
     path = zip_of(tmp_path / "a.zarr", tmp_path / "b.zip", method=zipfile.ZIP_DEFLATED)
     assert "zip -0 -r" in run("inspect", path, code=1).stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_processes(tmp_path: Path, method: int) -> None:
+    """Also with another order of axes, whose reader stands around that of the store."""
+    stored = np.ascontiguousarray(IMAGES.transpose(0, 3, 1, 2))
+    zarr.create_array(tmp_path / "a.zarr", data=stored, chunks=(2, 3, 6, 7))
+    reader = registry.open_reader(zip_of(tmp_path / "a.zarr", tmp_path / "a.zip", method=method))
+    assert np.array_equal(images_of(reader), IMAGES)
+    before = digests(reader)
+    assert in_children("fork", reader, 2) == [before] * 2
+    assert in_children("spawn", reader, 1) == [before]
 
 
 def test_shards_that_are_compressed_again_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -120,6 +121,20 @@ def test_images_in_an_endless_heap_are_refused(tmp_path: Path, compression: str 
         registry.open_reader(path).read(0)
 
 
+def test_a_length_that_the_heap_has_not(tmp_path: Path) -> None:
+    path = seeds.foreign_hdf5(tmp_path, encoded=True)
+    data = path.read_bytes()
+    sizes = [len(png(3, 4, number)) for number in range(3)]
+    first, second = (size.to_bytes(4, "little") for size in sizes[1:])
+    places = (at for at in range(len(data)) if data[at : at + 4] == first)
+    place = next(at for at in places if data[at + 16 : at + 20] == second)
+    path.write_bytes(data[:place] + (0x7FFFFFFF).to_bytes(4, "little") + data[place + 4 :])
+    reader = registry.open_reader(path)
+    assert reader.read(0).image.size == sizes[0]
+    with pytest.raises(BadSampleError, match="has no 2147483647 bytes there"):
+        reader.read(1)
+
+
 # -- Parquet: what Arrow's view of a footer ended the process over
 
 
@@ -223,3 +238,28 @@ def test_columns_of_another_kind(tmp_path: Path, name: str, how: str) -> None:
     np.save(file, changes[how]())
     with pytest.raises(DamagedDatasetError, match=r"set\.fastdata"):
         registry.open_reader(path)
+
+
+# -- zip and TFRecord
+
+
+def test_a_zip_of_a_later_version(tmp_path: Path) -> None:
+    path = seeds.zipped_zarr(tmp_path, zipfile.ZIP_STORED)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 127  # the version that is needed to extract
+    path.write_bytes(data)
+    with pytest.raises(DamagedDatasetError, match="zip"):
+        registry.open_reader(path)
+
+
+def test_records_that_are_gone_for_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    path = seeds.own("tfrecord", Payload.ENCODED)(tmp_path)
+    reader = registry.open_reader(path)
+    data = bytearray(path.read_bytes())
+    data[8] ^= 1  # the checksum of the first length: no record can be found
+    path.write_bytes(data)
+    with pytest.raises(BadSampleError, match="corrupt"):
+        reader.read(0)

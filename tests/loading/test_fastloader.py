@@ -16,7 +16,12 @@ import torch
 from torch.utils.data import WeightedRandomSampler
 
 from fastdata_cli import FastDataset, open_reader
-from fastdata_cli.errors import BadSampleError, UnsupportedError, UsageError
+from fastdata_cli.errors import (
+    BadSampleError,
+    DamagedDatasetError,
+    UnsupportedError,
+    UsageError,
+)
 from fastdata_cli.loading import (
     BlockShuffleSampler,
     EncodedImages,
@@ -198,6 +203,16 @@ def test_checksums_are_compared_on_request(tmp_path: Path) -> None:
     indices = [index for _, _, batch in kept for index in batch.tolist()]
     assert sorted(indices) == [index for index in range(COUNT) if index != 5]
     assert [each.key for each in kept.rejects] == [key]
+
+
+def test_labels_are_compared_on_request(tmp_path: Path) -> None:
+    path = write(tmp_path, "raw")
+    data = bytearray((path / "labels.npy").read_bytes())
+    data[-8] ^= 2
+    (path / "labels.npy").write_bytes(data)
+    assert len(list(FastLoader(path, 8))) == 6
+    with pytest.raises(DamagedDatasetError, match="labels or metadata are not what was written"):
+        FastLoader(path, 8, verify=True)
 
 
 def test_images_of_one_size_need_none(tmp_path: Path) -> None:

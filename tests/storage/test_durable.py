@@ -175,3 +175,76 @@ def test_sync_filesystem_without_syncfs(tmp_path: Path, monkeypatch: pytest.Monk
 def test_syncing_what_is_not_there_fails(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         durable.sync_path(tmp_path / "nothing")
+
+
+def test_a_file_takes_the_place_of_a_file_without_an_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = make(tmp_path / "new", "file", "new"), make(tmp_path / "old", "file", "old")
+    assert not durable.exchanges(source, target)
+    replaced = os.replace
+
+    def watched(old: Path, new: Path) -> None:
+        assert target.exists()
+        replaced(old, new)
+
+    monkeypatch.setattr(os, "replace", watched)
+    durable.replace(source, target)
+    assert target.read_text() == "new"
+    assert not source.exists()
+
+
+def test_a_folder_needs_an_exchange(tmp_path: Path) -> None:
+    file, folder = make(tmp_path / "file", "file", "x"), make(tmp_path / "folder", "folder", "x")
+    assert durable.exchanges(folder, file)
+    assert durable.exchanges(file, folder)
+    assert not durable.exchanges(folder, tmp_path / "nothing")
+
+
+def test_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(range(256)) * 5000)
+    durable.copy(source, tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == source.read_bytes()
+    room = os.statvfs_result((4096, 4096, 10, 10, 10, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda _: room)
+    monkeypatch.setattr(durable, "_shares_blocks", lambda *_: False)
+    with pytest.raises(OSError, match="No space left"):
+        durable.copy(source, tmp_path / "other")
+    assert (tmp_path / "other").stat().st_size == 0
+
+
+@pytest.mark.parametrize("most", [1 << 20, 3, 1])
+def test_pieces_are_written_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However few bytes the system takes at a time."""
+    writev, write = os.writev, os.write
+    pieces = [b"", *(bytes([number % 251]) * (number % 7) for number in range(2500))]
+
+    def few(descriptor: int, some: list[memoryview]) -> int:
+        whole = sum(map(len, some)) <= most
+        return writev(descriptor, some) if whole else write(descriptor, b"".join(some)[:most])
+
+    monkeypatch.setattr(os, "writev", few)
+    with open(tmp_path / "file", "wb") as file:
+        durable.write_pieces(file.fileno(), pieces)
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 11, 35])
+def test_what_is_written_through_lies_at_its_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(durable, "_STRIDE", 10)
+    data = bytes(range(size))
+    with open(tmp_path / "file", "wb") as file:
+        file.write(b"ab")
+        file.flush()
+        durable.write_through(file.fileno(), memoryview(data), 2)
+    assert (tmp_path / "file").read_bytes() == b"ab" + data
+
+
+def test_a_system_without_the_call_writes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "_libc", lambda name: None)
+    durable.start_writing(-1, 0, 1)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
-from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Window, cut
+from fastdata_cli.extents import AS_STORED, Bytes, Column, Extents, Packing, Rows, Window, cut
 from fastdata_cli.storage import mapping
 from fastdata_cli.storage.gather import SWITCH, Gather, arena_for, gather_enabled
 from fastdata_cli.storage.mapping import FileMaps, MappedFile
@@ -85,6 +85,22 @@ def test_rows_of_one_file(gather: Gather, start: int, each: int, rows: list[int]
     ranges = [(1, start + row * each, each) for row in rows]
     found = gathered(gather, extents_of(gather, ranges))
     assert found.tolist() == [b for _, at, n in ranges for b in FILES[1][at : at + n].tolist()]
+
+
+def test_rows_are_taken_in_the_short_way_once_files_are_warm(folder: Path) -> None:
+    gather, rows = Gather(maps_of(folder)), Rows(start=3, each=7, count=71, file=1)
+    order = np.array([70, 0, 5, 5])
+    wanted = np.concatenate([FILES[1][3 + 7 * row : 10 + 7 * row] for row in order])
+    out = np.zeros(28, np.uint8)
+    assert not gather.take(rows, order, out), "who is cold asks ahead, by ``fill``"
+    extents = extents_of(gather, [(1, 3 + 7 * int(row), 7) for row in order])
+    while gather.is_cold:
+        gather.fill(extents, out)
+    out[:] = 0
+    assert gather.take(rows, order, out)
+    assert (out == wanted).all()
+    longer = Rows(start=3, each=7, count=72, file=1)
+    assert not gather.take(longer, order, out), "the last row reaches beyond the file"
 
 
 @pytest.mark.parametrize("ranges", [[(0, 490, 11)], [(0, -1, 1)], [(0, 0, 10), (1, 501, 0)]])

@@ -127,9 +127,13 @@ def _places(
         )
     if files_from is not None and source is not None:
         raise UsageError("--files-from replaces the source: give the destination only")
-    if "://" in destination or "://" in (source or ""):
+    if "://" in destination or ("://" in (source or "") and not _is_piped(source)):
         raise UsageError("URLs are not supported: give a local path")
     return source, Path(destination)
+
+
+def _is_piped(source: str | None) -> bool:
+    return source is not None and source.startswith(registry.PIPE)
 
 
 def _what_is_wrong(report: ConvertReport) -> str:

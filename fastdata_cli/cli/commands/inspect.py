@@ -32,6 +32,7 @@ from fastdata_cli.operations.verify import verify as verify_all
 from fastdata_cli.sample import Payload
 
 _READ = flags.format_parameters(registry.all_formats(), "read_options", panel="Reading")
+_GENERATIONS = 8
 
 
 def _inspect(
@@ -175,7 +176,7 @@ def _show(report: InspectReport) -> None:
                 ("keys", "\n".join(report.keys)),
                 ("source", tables.pairs_text(report.source)),
                 ("options", tables.pairs_text(report.options)),
-                ("generations", "\n".join(map(_generation, report.generations))),
+                ("generations", _generations(report)),
                 ("bad samples", tables.pairs_text(report.counts.get("rejects", {}))),
                 ("limit", "more bad samples than --max-bad allowed" if _beyond(report) else None),
                 ("notes", tables.pairs_text({**report.counts.get("notes", {}), **report.notes})),
@@ -252,9 +253,14 @@ def _logical(report: InspectReport) -> str:
     return text if report.logical_bytes_exact else f"about {text} (estimate)"
 
 
-def _generation(facts: Mapping[str, Any]) -> str:
-    bad = sum(facts["counts"].get("rejects", {}).values())
-    return f"{facts['number']}: {facts['samples']:,} samples, {bad:,} bad, {facts['tool']}"
+def _generations(report: InspectReport) -> str:
+    """Return a line for each of the last runs that added to the dataset."""
+    shown = report.generations[-_GENERATIONS:]
+    lines = [f"… {len(report.generations) - len(shown)} before"] * (shown != report.generations)
+    for each in shown:
+        bad = sum(each["counts"].get("rejects", {}).values())
+        lines.append(f"{each['number']}: {each['samples']:,} samples, {bad:,} bad, {each['tool']}")
+    return "\n".join(lines)
 
 
 def _beyond(report: InspectReport) -> bool:

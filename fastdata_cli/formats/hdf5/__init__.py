@@ -26,9 +26,12 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.errors import NotADatasetError
+from fastdata_cli.formats.axes import AxisOrder
 from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions
 from fastdata_cli.formats.hdf5.open import is_hdf5
 from fastdata_cli.formats.hdf5.reader import Hdf5Reader, Hdf5ReadOptions
+from fastdata_cli.formats.hdf5.single import open_pieces
 from fastdata_cli.formats.hdf5.writer import Hdf5Writer
 from fastdata_cli.formats.reordered import put_upright
 from fastdata_cli.options import Options
@@ -36,7 +39,17 @@ from fastdata_cli.sample import Payload
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
-    reader = Hdf5Reader(path, options)
+    chosen = cast(Hdf5ReadOptions, options)
+    try:
+        reader = Hdf5Reader(path, chosen)
+    except NotADatasetError:
+        if chosen.array is not None:
+            raise
+        order = AxisOrder.parse(chosen.layout) if chosen.layout else None
+        pieces = open_pieces(path, chosen, order)
+        if pieces is None:
+            raise
+        return put_upright(pieces, pieces.order)
     return put_upright(reader, reader.order)
 
 

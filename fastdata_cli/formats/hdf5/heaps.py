@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
 from fastdata_cli.extents import Column, Window
@@ -40,49 +41,53 @@ class Heaps:
         self._base = int(file.userblock_size)
         addresses, self._word = file.id.get_create_plist().get_sizes()
         self._known = addresses == _ADDRESS
-        self._sound: set[int] = set()
+        self._sound: dict[int, dict[int, int]] = {}
 
     def close(self) -> None:
         """Let go of the file."""
         self._data.close()
 
-    def require(self, address: int) -> None:
-        """Walk the collection at an address as HDF5 would.
+    def require(self, length: int, address: int, number: int) -> None:
+        """Look at what a reference leads to: the collection, as HDF5 would walk it, and the size.
 
         Raises:
-            ValueError: it is not there, or HDF5 could not walk it to its end.
+            ValueError: it is not there, or HDF5 could not read it as it is told.
         """
-        if address in self._sound:
-            return
-        head = 8 + self._word
-        begin, data = self._base + address, self._data
+        if address not in self._sound:
+            self._sound[address] = self._walk(self._base + address)
+        if self._sound[address].get(number, -1) < length:
+            raise ValueError(f"the heap at byte {self._base + address} has no {length} bytes there")
+
+    def _walk(self, begin: int) -> dict[int, int]:
+        """Return the numbers of the objects of a collection, and their sizes."""
+        head, data = 8 + self._word, self._data
         if data[begin : begin + 4] != _COLLECTION:
             raise ValueError(f"no heap at byte {begin}")
         end = begin + self._number(begin + 8)
         if not begin + head <= end <= len(data):
             raise ValueError(f"the heap at byte {begin} reaches beyond the file")
-        at = begin + head
+        at, found = begin + head, dict[int, int]()
         while at + head <= end:
-            size = self._number(at + 8)
-            step = head + (size + 7) // 8 * 8 if data[at] or data[at + 1] else size
+            number, size = int.from_bytes(data[at : at + 2], "little"), self._number(at + 8)
+            step = head + (size + 7) // 8 * 8 if number else size
             if step < head or at + step > end:
                 raise ValueError(f"the heap at byte {begin} is damaged")
+            found[number] = size
             at += step
-        self._sound.add(address)
+        return found
 
-    def references(self, dataset: Any) -> Column:
-        """Return where the values of a 1-D dataset lie: int64[N], -1 for empty ones.
+    def references(self, dataset: Any) -> NDArray[Any]:
+        """Return what a 1-D dataset stores: (length, address, number)[N], zeros for empty values.
 
         Raises:
             LookupError: only HDF5 can tell.
         """
         if not self._known:
             raise LookupError("the file has addresses of another size")
-        found = np.full(len(dataset), -1, np.int64)
+        found = np.zeros(len(dataset), _REFERENCE)
         for start, raw in self._stored(dataset):
             block = np.frombuffer(raw, _REFERENCE)[: len(dataset) - start]
-            used = (block["length"] > 0) & (block["address"] < len(self._data))
-            found[start : start + len(block)] = np.where(used, block["address"].astype("i8"), -1)
+            found[start : start + len(block)] = block
         return found
 
     def header_is_sound(self, item: Any) -> bool:
@@ -93,14 +98,17 @@ class Heaps:
         """
         found = 0
         for segment in self._header(item):
-            for address in _words(segment):
+            for at, address in _words(segment):
                 begin = self._base + address
-                if self._data[begin : begin + 4] == _COLLECTION:
-                    found += 1
-                    try:
-                        self.require(address)
-                    except ValueError:
-                        return False
+                if self._data[begin : begin + 4] != _COLLECTION:
+                    continue
+                found += 1
+                length = int.from_bytes(segment[max(at - 4, 0) : at], "little")
+                number = int.from_bytes(segment[at + _ADDRESS : at + _ADDRESS + 4], "little")
+                try:
+                    self.require(length, address, number)
+                except ValueError:
+                    return False
         return found > 0
 
     def _stored(self, dataset: Any) -> Iterator[tuple[int, bytes]]:
@@ -143,12 +151,14 @@ class Heaps:
             seen.add(address)
             segment = self._data[begin : begin + size]
             yield segment
-            for at, following in _pairs(segment):
-                where = self._base + following[0]
+            for at, following in _words(segment):
+                where = self._base + following
                 versioned = self._data[where : where + 4] == _CONTINUED
                 # Message 16 of 16 bytes, in headers of the first version.
                 if versioned or segment[max(at - 8, 0) : at][:4] == b"\x10\0\x10\0":
-                    pending.append((following[0], min(following[1], _SEGMENT_LIMIT)))
+                    length = segment[at + _ADDRESS : at + 2 * _ADDRESS]
+                    size = min(int.from_bytes(length, "little"), _SEGMENT_LIMIT)
+                    pending.append((following, size))
 
     def _number(self, at: int) -> int:
         return int.from_bytes(self._data[at : at + self._word], "little")
@@ -183,7 +193,7 @@ class CheckedValues:
     def __init__(self, dataset: Any) -> None:
         self._heaps = Heaps(dataset.file)
         try:
-            self._addresses = self._heaps.references(dataset)
+            self._references = self._heaps.references(dataset)
         except (LookupError, ValueError) as problem:
             self._heaps.close()
             raise DamagedDatasetError(
@@ -197,10 +207,10 @@ class CheckedValues:
         Raises:
             BadSampleError: one is damaged.
         """
-        addresses = self._addresses[indices]
+        wanted = self._references[indices]
         try:
-            for address in np.unique(addresses[addresses >= 0]).tolist():
-                self._heaps.require(address)
+            for length, address, number in wanted[wanted["length"] > 0].tolist():
+                self._heaps.require(length, address, number)
         except ValueError as problem:
             raise BadSampleError(reason="corrupt", detail=str(problem)) from problem
 
@@ -209,13 +219,7 @@ class CheckedValues:
         self._heaps.close()
 
 
-def _words(segment: bytes) -> Iterator[int]:
-    """Yield every little-endian number of 8 bytes, wherever it begins."""
-    return (value for _, (value, _) in _pairs(segment + bytes(_ADDRESS)))
-
-
-def _pairs(segment: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield position and value of every two such numbers that stand one behind the other."""
-    for at in range(len(segment) - 2 * _ADDRESS + 1):
-        first, second = segment[at : at + _ADDRESS], segment[at + _ADDRESS : at + 2 * _ADDRESS]
-        yield at, (int.from_bytes(first, "little"), int.from_bytes(second, "little"))
+def _words(segment: bytes) -> Iterator[tuple[int, int]]:
+    """Yield position and value of every little-endian number of 8 bytes, wherever it begins."""
+    for at in range(len(segment) - _ADDRESS + 1):
+        yield at, int.from_bytes(segment[at : at + _ADDRESS], "little")

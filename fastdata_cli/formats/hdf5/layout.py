@@ -22,7 +22,9 @@ from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
 MANIFEST_NAME = "fastdata"
-_ROW_COLUMNS = ("labels", "keys", "checksums", "metadata", "begin", "length")
+_NUMBERS = {"labels": "int64", "checksums": "uint64", "begin": "int64", "length": "int64"}
+_TEXT_COLUMNS = ("keys", "metadata")
+_ROW_COLUMNS = (*_NUMBERS, *_TEXT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,7 @@ def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Man
         raise DamagedDatasetError(f"{path}: the dataset /{name} is missing")
     columns = {name: name for name in _ROW_COLUMNS if name in file}
     for name in columns:
-        if len(file[name]) != schema.num_samples:
-            raise DamagedDatasetError(
-                f"{path}: {len(file[name])} rows in /{name} for {schema.num_samples} samples"
-            )
+        _require_column(file[name], f"{path}: /{name}", schema.num_samples)
     if not encoded:
         wanted = (schema.num_samples, *(schema.image_shape or ()))
         found = file[array]
@@ -99,6 +98,18 @@ def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Man
                 f"and {schema.dtype}{list(wanted)} is expected"
             )
     return Layout(array, columns), schema, manifest
+
+
+def _require_column(column: Any, where: str, rows: int | None) -> None:
+    """Refuse what is no column of ours, before HDF5 is asked for its values."""
+    if not _is_dataset(column) or column.ndim != 1:
+        raise DamagedDatasetError(f"{where} is no column")
+    if len(column) != rows:
+        raise DamagedDatasetError(f"{where} has {len(column)} rows for {rows} samples")
+    name = where.rpartition("/")[2]
+    fits = _is_text(column) if name in _TEXT_COLUMNS else column.dtype == _NUMBERS[name]
+    if not fits:
+        raise DamagedDatasetError(f"{where} holds {column.dtype}")
 
 
 def _foreign(
@@ -172,7 +183,8 @@ def _only_candidate(file: Any, path: Path, order: AxisOrder | None) -> Any:
     # Arrays that are surely images come first; others only where there is none of those.
     sure = [found for found in arrays if _is_ragged(found) or _is_plainly(found, order)]
     candidates = sure or arrays
-    if not candidates:
+    one_each = order is not None and order.is_one and len(candidates) > 1
+    if not candidates or one_each:
         raise NotADatasetError(
             f"{path}: no array of images inside",
             hint=f"looked for {_wanted(order)} numbers, or N variable-length uint8; "

@@ -11,24 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
-from fastdata_cli.errors import StaleStagingError, UsageError
+from fastdata_cli.errors import StaleStagingError
 from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.hdf5.filters import Hdf5WriteOptions, creation_arguments
 from fastdata_cli.formats.hdf5.layout import MANIFEST_NAME
 from fastdata_cli.formats.hdf5.stage import LIBVER, roll_back, session
 from fastdata_cli.formats.hdf5.texts import text_layout, write_texts
+from fastdata_cli.formats.limits import require_fit
 from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
-from fastdata_cli.sample import Batch, Payload
+from fastdata_cli.sample import Batch, Payload, Schema
 from fastdata_cli.storage.table import SampleTable
 
 DATA_CHUNK = 256 << 10
 """Bytes in a chunk of encoded data: what a part wastes is half of that on average."""
 
 _MOST_CHUNK_BYTES = (4 << 30) - 1
-_PART_BYTES = 16 << 20
+# Of more, the filter (H5Zlz4.c) would store the bytes as they are, and say nothing.
+_MOST_LZ4_BYTES = (2 << 30) - 1
+# What HDF5 knows of its chunks is read before the first of them, 3 to 9 seconds for a million.
+# Where nothing is compressed a sample is read alone, so that small ones can share a chunk.
+_DEFAULT_CHUNK_BYTES = 128 << 10
+_PART_BYTES = 32 << 20
 _PART_SAMPLES = 1024
 _COLUMN_CHUNK = 16384
 
@@ -40,7 +46,8 @@ class Hdf5Writer(StagedWriter):
 
     def __init__(self, target: Target, options: Hdf5WriteOptions) -> None:
         super().__init__(target, options)
-        self.limits = _limits(target, options)
+        self._chunk = _chunk(self.schema, options)
+        self.limits = _limits(self.schema, options, self._chunk)
         self._filters = creation_arguments(options)
         self._encoded = self.schema.payload is Payload.ENCODED
         self._array = "data" if self._encoded else "images"
@@ -48,7 +55,7 @@ class Hdf5Writer(StagedWriter):
 
     def _create(self) -> None:
         shape = (0, *(self.schema.image_shape or ()))
-        chunk = DATA_CHUNK if self._encoded else self.options.chunk or 1
+        chunk = DATA_CHUNK if self._encoded else self._chunk
         with self._session(part=-1) as (file, _):
             _create_dataset(file, self._array, shape, self.schema.dtype, chunk, **self._filters)
         self._size = self.staging.item.stat().st_size
@@ -156,15 +163,32 @@ def _next_chunk(size: int) -> int:
     return -(-size // DATA_CHUNK) * DATA_CHUNK
 
 
-def _limits(target: Target, options: Hdf5WriteOptions) -> PartLimits:
-    schema, chunk = target.manifest.schema, options.chunk
+def _chunk(schema: Schema, options: Hdf5WriteOptions) -> int:
+    """Return the samples of a chunk of pixels: without any filter, several where they are small."""
+    filtered = (options.codec or "none") != "none" or (options.shuffle or "none") != "none"
+    if options.chunk or filtered or not schema.pixel_bytes:
+        return options.chunk or 1
+    fitting = max(1, _DEFAULT_CHUNK_BYTES // schema.pixel_bytes)
+    return int(1 << (fitting.bit_length() - 1))
+
+
+def _limits(schema: Schema, options: Hdf5WriteOptions, chunk: int) -> PartLimits:
     if schema.payload is Payload.ENCODED:
-        return PartLimits(chunk) if chunk else PartLimits(_PART_SAMPLES, _PART_BYTES)
-    chunk_bytes = (chunk or 1) * schema.pixel_bytes
-    if chunk_bytes > _MOST_CHUNK_BYTES:
-        raise UsageError(
-            f"a chunk of {chunk or 1} images has {chunk_bytes} bytes; HDF5 holds less than 4 GiB",
-            hint=f"use --chunk {_MOST_CHUNK_BYTES // schema.pixel_bytes} or less",
+        if options.chunk:
+            return PartLimits(options.chunk)
+        return PartLimits(_PART_SAMPLES, _PART_BYTES)
+    chunk_bytes = chunk * schema.pixel_bytes
+    require_fit(
+        chunk, schema.pixel_bytes, _MOST_CHUNK_BYTES, "a chunk of HDF5 takes", flag="--chunk"
+    )
+    if options.codec == "lz4" and options.shuffle != "bit":
+        require_fit(
+            chunk,
+            schema.pixel_bytes,
+            _MOST_LZ4_BYTES,
+            "the LZ4 filter takes",
+            flag="--chunk",
+            otherwise="--codec zstd",
         )
-    chunks = min(_PART_BYTES // chunk_bytes, _PART_SAMPLES // (chunk or 1))
-    return PartLimits(max(1, chunks) * (chunk or 1))
+    chunks = min(_PART_BYTES // chunk_bytes, _PART_SAMPLES // chunk)
+    return PartLimits(max(1, chunks) * chunk)

@@ -36,6 +36,7 @@ from typing import cast
 
 from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
+from fastdata_cli.formats.limits import require_fit
 from fastdata_cli.formats.lmdb.file import HEAD_BYTES, DataFile, version_of
 from fastdata_cli.formats.lmdb.foreign import ForeignLmdbReader
 from fastdata_cli.formats.lmdb.reader import LmdbReader
@@ -45,6 +46,7 @@ from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload
 
 _SUFFIX = ".lmdb"
+_MOST_VALUE_BYTES = 2**32 - 1
 
 
 def _recognises(path: Path) -> bool:
@@ -73,6 +75,7 @@ def _open_reader(path: Path, options: Options) -> Reader:
 
 
 def _open_writer(target: Target, options: Options) -> Writer:
+    require_fit(1, target.manifest.schema.pixel_bytes, _MOST_VALUE_BYTES, "a value of LMDB takes")
     return cast(Writer, LmdbWriter(target, options))
 
 

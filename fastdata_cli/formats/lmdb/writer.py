@@ -27,7 +27,7 @@ from fastdata_cli.storage import durable
 from fastdata_cli.storage.table import SampleTable
 
 # A transaction is held in memory until it is committed.
-_COMMIT_BYTES = 16 << 20
+_COMMIT_BYTES = 32 << 20
 _FIRST_MAP_SIZE = 64 << 20
 _DATA_NAME = "data.mdb"
 

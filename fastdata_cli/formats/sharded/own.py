@@ -14,6 +14,7 @@ from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.formats.sharded.find import ShardSet
 from fastdata_cli.formats.sharded.index import OwnShard
 from fastdata_cli.formats.sharded.kind import ShardKind
+from fastdata_cli.formats.sharded.set import ShardEntry
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Reject, Schema
 from fastdata_cli.storage.mapping import FileMaps
@@ -97,7 +98,7 @@ class OwnSource:
         entries = self.shards.index.shards if self.shards.index is not None else ()
         for number, path in enumerate(self.shards.paths):
             shard = self._kind.open_own(path)
-            if shard is None or (entries and shard.digest != entries[number].footer):
+            if shard is None or (entries and not _is_named(shard, entries[number])):
                 raise DamagedDatasetError(
                     f"{path}: not the shard that its index names",
                     hint="it was changed or exchanged after the set was written",
@@ -119,6 +120,10 @@ def open_own_source(shards: ShardSet, kind: ShardKind) -> OwnSource | None:
     if own and all(own):
         return OwnSource(shards, _merged([shard for shard in own if shard is not None]), kind)
     return None
+
+
+def _is_named(shard: OwnShard, entry: ShardEntry) -> bool:
+    return (shard.digest, shard.samples) == (entry.footer, entry.samples)
 
 
 def _missing(shards: Sequence[OwnShard]) -> int:

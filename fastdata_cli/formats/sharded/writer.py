@@ -67,6 +67,11 @@ class ShardedWriter(AppendingWriter):
 
     def __init__(self, target: Target, options: ShardWriteOptions) -> None:
         super().__init__(target, options)
+        if target.standing is not None and target.path.is_dir():
+            raise UsageError(
+                f"{target.path} is a folder of shards, and they are added to by their pattern",
+                hint=f"such as {target.path}/train-%06d{self.kind.suffix}",
+            )
         self._pattern = _pattern(target.path, options)
         self._limits = ShardLimits(options.shard_samples, options.shard_size)
         if self._pattern and self._limits == ShardLimits(None, None):
@@ -116,11 +121,6 @@ class ShardedWriter(AppendingWriter):
 
     def _standing(self) -> tuple[Manifest, SampleTable]:
         path = self.target.path
-        if self._pattern is None and not path.is_file():
-            raise UsageError(
-                f"{path} is no single file and no pattern",
-                hint=f"give the shards as they were written: {path}/train-%06d{self.kind.suffix}",
-            )
         shards = find_shards(path, self.kind)
         source = open_own_source(shards, self.kind)
         if source is None or (self._pattern is not None and shards.index is None):

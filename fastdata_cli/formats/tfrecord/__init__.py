@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.formats.limits import require_fit
 from fastdata_cli.formats.sharded.find import recognises
 from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.tfrecord.reader import TfRecordReader, TfRecordReadOptions
@@ -43,6 +44,9 @@ from fastdata_cli.formats.tfrecord.shards import TFRECORDS
 from fastdata_cli.formats.tfrecord.writer import TfRecordWriter
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Payload
+
+# A message is at most 2 GiB: what is left is for the key, the metadata and the names of features.
+_MOST_IMAGE_BYTES = (2 << 30) - (16 << 20)
 
 
 def _recognises(path: Path) -> bool:
@@ -54,6 +58,9 @@ def _open_reader(path: Path, options: Options) -> Reader:
 
 
 def _open_writer(target: Target, options: Options) -> Writer:
+    require_fit(
+        1, target.manifest.schema.pixel_bytes, _MOST_IMAGE_BYTES, "a message of protobuf takes"
+    )
     return cast(Writer, TfRecordWriter(target, cast(ShardWriteOptions, options)))
 
 

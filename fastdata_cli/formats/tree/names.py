@@ -10,9 +10,10 @@ import xxhash
 from fastdata_cli.keys import to_bytes
 from fastdata_cli.storage.listing_names import is_image_name
 
-_COMPONENT_BYTES = 255
-# Half of what Linux takes for a whole path: the rest is for the folder that the tree lies in.
-_PATH_BYTES = 2048
+MOST_NAME_BYTES = 255
+"""Of a file or folder in a tree."""
+MOST_PATH_BYTES = 2048
+"""Half of what Linux takes for a whole path: the rest is for the folder that the tree lies in."""
 # Removing a tree recurses, in the standard library and in other tools.
 _DEPTH = 256
 _SUFFIXES = {"png": (b".png",), "jpeg": (b".jpg", b".jpeg", b".jpe", b".jfif")}
@@ -67,18 +68,18 @@ def _safe(name: bytes) -> bytes:
     """Return a relative path without special components, each short enough for a file system."""
     parts = [_STAND_INS.get(part, part) for part in name.replace(b"\0", b"%00").split(b"/")]
     short = b"/".join(_shortened(part, part) for part in parts)
-    if len(short) > _PATH_BYTES or len(parts) > _DEPTH:
+    if len(short) > MOST_PATH_BYTES or len(parts) > _DEPTH:
         return _shortened(short.replace(b"/", b"%2F"), name)
     return short
 
 
 def _shortened(part: bytes, identity: bytes) -> bytes:
     """Cut a component to size; a digest of ``identity`` keeps it apart from others like it."""
-    if len(part) <= _COMPONENT_BYTES:
+    if len(part) <= MOST_NAME_BYTES:
         return part
     stem, suffix = _split(part)
     if len(suffix) > 16:
         stem, suffix = part, b""
     tail = b"~" + xxhash.xxh3_64_hexdigest(identity).encode() + suffix
     # Not within a character: some file systems take only UTF-8.
-    return stem[: _COMPONENT_BYTES - len(tail)].decode("utf-8", "ignore").encode() + tail
+    return stem[: MOST_NAME_BYTES - len(tail)].decode("utf-8", "ignore").encode() + tail

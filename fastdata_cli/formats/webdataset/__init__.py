@@ -38,7 +38,9 @@ The index of a set is JSON: {"fastdata_shards": 1, "shards": [{"name", "samples"
 (xxh3-64 of the shard's footer)}, …], "manifest": of the whole}. Shards are published first and the
 index last. Replacing a set removes its index, then its shards, and puts the new ones in place; a
 set without an index whose staging place is there is incomplete and refused, and the same command
-finishes it. Shards are cut between samples, never empty, and each can be read alone.
+finishes it. Shards are cut between samples, never empty, and each can be read alone. What is added
+to a set later makes shards of its own: the manifests of those that were there keep the class names
+and the number of shards of their time, and the index has those of now.
 
 Tars that others made are read too: foreign.py has the rules.
 """

@@ -126,7 +126,7 @@ def read_layout(files: StoreFiles, name: str, zarr_format: ZarrFormat) -> ArrayL
         _require_sense(layout)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
         raise DamagedDatasetError(f"{path}: not the metadata of an array ({problem})") from problem
-    if any(codec["name"] == "pickle" for codec in layout.codecs):
+    if any(codec["name"].removeprefix("numcodecs.") == "pickle" for codec in layout.codecs):
         raise UnsupportedError(
             f"{path}: its values are pickled, and loading them would run code",
             hint="store them again, as strings or numbers",

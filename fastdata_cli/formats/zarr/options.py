@@ -9,6 +9,7 @@ import numpy as np
 from fastdata_cli.contract import PartLimits
 from fastdata_cli.errors import UsageError
 from fastdata_cli.formats.axes import layout_option
+from fastdata_cli.formats.limits import require_fit
 from fastdata_cli.formats.zarr.layout import ZarrFormat
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Payload, Schema
@@ -29,9 +30,9 @@ _SHARD_BYTES = 64 << 20
 _SHARD_SAMPLES = 1024
 _V2_CHUNK_BYTES = 1 << 20
 _V2_CHUNK_SAMPLES = 16
-_PART_BYTES = 16 << 20
+_PART_BYTES = 32 << 20
 _MOST_UNIT_BYTES = 4 << 30
-_ENCODED_PART = PartLimits(samples=16_384, bytes=16 << 20)
+_ENCODED_PART = PartLimits(samples=16_384, bytes=32 << 20)
 _DATA_CHUNK = 4 << 20
 _DATA_CHUNK_COMPRESSED = 1 << 20
 
@@ -114,11 +115,14 @@ def plan(options: ZarrWriteOptions, schema: Schema) -> Plan:
         chunk, shard, limits = _encoded_chunks(options, codec)
     else:
         chunk, shard, limits = _pixel_chunks(options, schema.pixel_bytes, zarr_format)
-        if codec != NO_CODEC and chunk * schema.pixel_bytes > _BLOSC_LIMIT:
-            raise UsageError(
-                f"a chunk of {chunk} samples has {chunk * schema.pixel_bytes:,} bytes, "
-                f"and Blosc takes {_BLOSC_LIMIT:,}",
-                hint=f"--chunk {max(1, _BLOSC_LIMIT // schema.pixel_bytes)}, or --codec none",
+        if codec != NO_CODEC:
+            require_fit(
+                chunk,
+                schema.pixel_bytes,
+                _BLOSC_LIMIT,
+                "Blosc takes",
+                flag="--chunk",
+                otherwise="--codec none",
             )
     return Plan(zarr_format, chunk, shard, codec, level, shuffle, limits)
 
@@ -167,12 +171,13 @@ def _pixel_chunks(
             f"and {(shard // chunk + 1) * chunk}",
         )
     unit = shard or chunk
-    if unit * pixel_bytes > _MOST_UNIT_BYTES:
-        raise UsageError(
-            f"{unit} samples a {'shard' if shard else 'chunk'} are {unit * pixel_bytes:,} bytes, "
-            "and it is held in memory while it is written",
-            hint=f"at most {_MOST_UNIT_BYTES // pixel_bytes} samples of this size",
-        )
+    require_fit(
+        unit,
+        pixel_bytes,
+        _MOST_UNIT_BYTES,
+        f"a {'shard' if shard else 'chunk'}, which is held in memory while it is written, takes",
+        flag="--shard-samples" if shard else "--chunk",
+    )
     # A part is whole files, and large enough that syncing and journalling it cost little.
     limits = PartLimits(samples=unit * max(1, _PART_BYTES // (unit * pixel_bytes)))
     return chunk, shard, limits

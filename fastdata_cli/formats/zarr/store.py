@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +58,8 @@ class Contents:
 
 def is_store(path: Path) -> bool:
     """Return whether a folder, or a zip, carries the metadata of a Zarr group or array."""
-    return any((path / name).is_file() for name in METADATA) or is_zipped_store(path)
+    named = (os.path.join(path, name) for name in METADATA)
+    return any(map(os.path.isfile, named)) or is_zipped_store(path)
 
 
 def read_contents(path: Path, array: str | None, layout: str | None = None) -> Contents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zipfile
 import zlib
@@ -33,7 +34,7 @@ _SIDE = (*METADATA, ".zattrs", ".zmetadata")
 def is_zip(path: Path) -> bool:
     """Tell whether a file begins like a zip with a member in it."""
     try:
-        if not path.is_file():
+        if not os.path.isfile(path):  # also of names that no file system takes
             return False
         with open(path, "rb") as file:
             return file.read(len(_SIGNATURE)) == _SIGNATURE

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 # Bytes that are flipped in a dataset, spread over its files; more where each file needs a few.
-_FLIPS = 80
+_FLIPS = 60
 
 _NUMBER = re.compile(r"\d+")
 
