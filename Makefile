@@ -2,8 +2,8 @@
 # make test   install, then lint, types, architecture and tests: what CI runs
 # make check  the same without installing: the daily loop
 # make timed  the tests that look at a clock, by hand
-# make crashtest  conversions killed, interrupted and starved of disk at random moments; CRASH="--seed 1"
 # make crashtest  conversions ended at random moments, continued, compared; CRASH="--kills 20"
+# make fuzz   damaged files into every reader, by coverage; FUZZ_SECONDS=600 for each, not 20
 # make bench  fastdata against the machine and other libraries; PHOTOS=DIR takes your own images
 
 PYTHON ?= python3

@@ -288,3 +288,5 @@ class Format:
     """Import names that must be there."""
     install_extra: str | None = None
     """The extra of this distribution that brings them."""
+    check: Callable[[Target, Options, Sequence[str]], None] | None = None
+    """Raises UsageError for keys, or so many, that cannot be held; before anything is written."""

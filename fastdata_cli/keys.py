@@ -15,6 +15,7 @@ import re
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 # Control characters, line separators, marks that reorder a line, and bytes that are not UTF-8.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _UNSAFE = re.compile(_INVISIBLE.pattern + "|%(?=[0-9A-Fa-f]{2})")
 
 
@@ -37,7 +38,12 @@ def from_text(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return any text, a path say, with what a terminal would obey or refuse as ``%XX``."""
-    return text if text.isprintable() else _INVISIBLE.sub(_escape, text)
+    return text if text.isprintable() else _INVISIBLE.sub(_shown, text)
+
+
+def mended(text: str) -> str:
+    """Return text with U+FFFD for halves of characters, which JSON may hold and no key."""
+    return _HALF.sub("\ufffd", text)
 
 
 def to_bytes(key: str) -> bytes:
@@ -48,6 +54,13 @@ def to_bytes(key: str) -> bytes:
 def from_bytes(name: bytes) -> str:
     """Return the key of the bytes of a file name."""
     return name.decode("utf-8", "surrogateescape")
+
+
+def _shown(match: re.Match[str]) -> str:
+    try:
+        return _escape(match)
+    except UnicodeEncodeError:  # half a character, which is no key; JSON may hold one
+        return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
 def _escape(match: re.Match[str]) -> str:

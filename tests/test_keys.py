@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fastdata_cli.key_table import KeyTable
-from fastdata_cli.keys import from_bytes, from_text, to_bytes, to_text
+from fastdata_cli.keys import from_bytes, from_text, printable, to_bytes, to_text
 
 # Pieces that meet each other's escapes when they stand side by side.
 PIECES = [b"%", b"4", b"41", b"%41", b"\n", b"\r", b"\0", b"\x7f", b"\xff", b"\xc3", b"\xa9"]
@@ -146,3 +146,10 @@ def test_an_unfinished_line_is_no_key() -> None:
     """A file that was cut short lacks a key, which its reader notices by the count."""
     cut = np.frombuffer(b"first\nsecond\nthi", np.uint8)
     assert list(KeyTable.from_lines(cut)) == ["first", "second"]
+
+
+def test_half_a_character_is_shown_and_is_no_key() -> None:
+    """JSON may hold one, and a message about it must not fail."""
+    assert printable("a\ud800\x1b\udcffb") == "a%ED%A0%80%1B%FFb"
+    with pytest.raises(UnicodeEncodeError):
+        to_text("a\ud800b")

@@ -64,6 +64,9 @@ def main() -> None:
     except KeyboardInterrupt:  # while the command was still being loaded
         sys.stderr.write("interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        # All is done and said: Python, which is ending, need not show where it was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _root() -> Callable[..., None]:

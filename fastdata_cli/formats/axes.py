@@ -94,6 +94,7 @@ class AxisOrder:
 
 NHWC = AxisOrder("NHWC")
 _NCHW, _NHW = AxisOrder("NCHW"), AxisOrder("NHW")
+_HWC, _CHW = AxisOrder("HWC"), AxisOrder("CHW")
 
 
 def guess_order(shape: Sequence[int], what: str) -> tuple[AxisOrder, tuple[str, ...]]:
@@ -116,6 +117,29 @@ def guess_order(shape: Sequence[int], what: str) -> tuple[AxisOrder, tuple[str, 
     found, other = (NHWC, _NCHW) if shape[3] <= MOST_CHANNELS else (_NCHW, NHWC)
     axes = "×".join(str(found))
     return found, (f"{what} is {words}: read as {axes} (--layout {other} if it is not)",)
+
+
+def order_of_pictures(
+    shape: Sequence[int], layout: str | None, what: str
+) -> tuple[AxisOrder, tuple[str, ...]]:
+    """Return the order of pictures that are stored one by one, and a remark where it was guessed.
+
+    Args:
+        shape: of one picture as it is stored, three axes; the last is 1 long where there are two.
+        layout: what somebody said.
+        what: names the pictures in messages.
+
+    Raises:
+        UsageError: it cannot be what somebody said.
+    """
+    if layout is not None:
+        order = AxisOrder(AxisOrder.parse(layout).letters.removeprefix("N"))
+        if not order.fits(shape if "C" in order.letters or shape[-1] > 1 else shape[:-1]):
+            raise UsageError(f"{what}: --layout {layout}: pictures of {in_words(shape)} are not so")
+        return order, ()
+    if shape[-1] <= MOST_CHANNELS or shape[0] not in _CHANNELS_FIRST:
+        return _HWC, ()
+    return _CHW, (f"{what}: {in_words(shape)} read as C×H×W (--layout HWC if it is not)",)
 
 
 def _ambiguous(what: str, words: str, *layouts: str) -> UsageError:

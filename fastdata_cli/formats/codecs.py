@@ -6,10 +6,7 @@ They are numcodecs' builds of LZ4 and Zstandard, called without its wrappers whe
 
 from __future__ import annotations
 
-import bz2
 import ctypes
-import lzma
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -18,15 +15,10 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.extents import Bytes, Codec, Window
+from fastdata_cli.formats.streams import DECODE_ERRORS as DECODE_ERRORS
+from fastdata_cli.formats.streams import STREAMS, decoded_to
 
 _SIZE_BYTES = 4
-DECODE_ERRORS = (
-    RuntimeError, ValueError, OSError, EOFError, zlib.error, lzma.LZMAError,
-    zipfile.BadZipFile,
-    # Sizes that the bytes tell of: no memory holds them, or they are negative.
-    MemoryError, OverflowError, SystemError,
-)  # fmt: skip
-"""What libraries raise over bytes that are not theirs."""
 
 
 class Lz4Block:
@@ -93,7 +85,7 @@ class ZlibStream:
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        place(_at_most(out.size, zlib.decompressobj(), stored), out)
+        place(decoded_to(out.size, zlib.decompressobj(), stored), out)
 
 
 class NumcodecsCodec:
@@ -112,14 +104,14 @@ class NumcodecsCodec:
         import numcodecs
 
         self._library: Any = numcodecs.get_codec(dict(config))
-        self._stream = _STREAMS.get(str(config["id"]))
+        self._stream = STREAMS.get(str(config["id"]))
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
         if self._stream is None:
             place(self.decoded(stored.array), out)
         else:
-            place(_at_most(out.size, self._stream(self._library), stored), out)
+            place(decoded_to(out.size, self._stream(self._library), stored), out)
 
     def decoded(self, stored: Bytes) -> Bytes:
         """Return what ``stored`` was made from, of any size.
@@ -174,32 +166,6 @@ class ByteShuffle:
         rows = stored.array[:whole].reshape(self._item, -1)
         out.array[:whole].reshape(-1, self._item)[:] = rows.T
         out.array[whole:] = stored.array[whole:]
-
-
-_STREAMS: Mapping[str, Callable[[Any], Any]] = {
-    "zlib": lambda _: zlib.decompressobj(),
-    "gzip": lambda _: zlib.decompressobj(zlib.MAX_WBITS | 16),
-    "bz2": lambda _: bz2.BZ2Decompressor(),
-    "lzma": lambda codec: lzma.LZMADecompressor(codec.format, filters=codec.filters),
-}
-"""Codecs of numcodecs that are streams of the standard library: made from their settings."""
-
-
-def _at_most(size: int, stream: Any, stored: Window) -> bytes:
-    """Return what a stream decodes to, or one byte more than ``size``.
-
-    Some bytes of a stream stand for a thousand times as many: no more is decoded than that.
-
-    Raises:
-        ValueError: it is damaged, or cut.
-    """
-    try:
-        data: bytes = stream.decompress(stored.array.data, size + 1)
-    except DECODE_ERRORS as problem:
-        raise ValueError(str(problem)) from problem
-    if len(data) <= size and not stream.eof:
-        raise ValueError("it is cut")
-    return data
 
 
 def place(decoded: Bytes | bytes, out: Window) -> None:

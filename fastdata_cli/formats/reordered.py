@@ -19,25 +19,26 @@ from fastdata_cli.options import Options
 from fastdata_cli.storage.table import SampleTable
 
 
-def put_upright(reader: Reader, order: AxisOrder) -> Reader:
+def put_upright(reader: Reader, order: AxisOrder, remarks: Sequence[str] = ()) -> Reader:
     """Return a reader that gives the images of another as height, width, channels.
 
     Args:
         reader: of pixels whose shape are the three axes of a stored image.
         order: of these axes.
+        remarks: what is to be said of the order.
     """
-    return reader if order.is_upright else ReorderedReader(reader, order)
+    return reader if order.is_upright else ReorderedReader(reader, order, tuple(remarks))
 
 
 class ReorderedReader(IndexedReader[Reader]):
     """Rearranges what another reader reads, which therefore is neither located nor a view."""
 
-    def __init__(self, stored: Reader, order: AxisOrder) -> None:
-        self._stored, self._order = stored, order
+    def __init__(self, stored: Reader, order: AxisOrder, remarks: tuple[str, ...] = ()) -> None:
+        self._stored, self._order, self._remarks = stored, order, remarks
         super().__init__(stored.path, Options())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._stored, self._order)
+        return type(self), (self._stored, self._order, self._remarks)
 
     def _start(self) -> None:
         stored = self._stored
@@ -81,4 +82,6 @@ class ReorderedReader(IndexedReader[Reader]):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what the other reader says, and the order of the stored axes."""
-        return {**self._stored.describe(), "layout": str(self._order)}
+        facts = {**self._stored.describe(), "layout": str(self._order)}
+        remarks = [*facts.get("notes", ()), *self._remarks]
+        return {**facts, "notes": remarks} if remarks else facts

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from fastdata_cli.contract import Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
 from fastdata_cli.manifest import Manifest
-from fastdata_cli.storage.staging import Staging, staging_root
-
-# Names of chunks, journals and the like below a dataset.
-_BELOW = 64
-
-
-@dataclass(frozen=True, slots=True)
-class NameLimits:
-    """How many bytes names may have where a dataset is made."""
-
-    name: int
-    """Of a file or folder."""
-    path: int
-    """Of a path below the dataset, while it is made; negative where there is no place for any."""
-
-
-def name_limits(path: Path) -> NameLimits:
-    """Return what the file system of a destination says of names."""
-    whole = path.absolute()
-    try:
-        name, most = (os.pathconf(whole.parent, word) for word in ("PC_NAME_MAX", "PC_PATH_MAX"))
-    except (OSError, ValueError):  # it does not say
-        name, most = 255, 4096
-    used = len(os.fsencode(staging_root(whole))) + len(os.fsencode(whole.name)) + _BELOW
-    return NameLimits(name, most - used)
+from fastdata_cli.storage.name_limits import name_limits
+from fastdata_cli.storage.staging import Staging, is_exchanging, staging_root
 
 
 def check_destination(
@@ -84,7 +60,7 @@ def check_destination(
         raise _exists_already(path)
     if source is not None and _overlap(path.resolve(), source.resolve()):
         raise DestinationExistsError(f"{shown} and the source overlap: it is not overwritten")
-    if not _is_ours(path):
+    if not (_is_ours(path) or is_exchanging(path)):
         raise DestinationExistsError(
             f"{shown} was not made by fastdata (it has no readable manifest): not overwritten",
             hint="move or delete it yourself",

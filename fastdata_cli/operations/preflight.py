@@ -8,11 +8,9 @@ import resource
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastdata_cli.errors import BadSampleError, FastdataError, StorageError, UsageError
+from fastdata_cli.contract import Target
+from fastdata_cli.errors import BadSampleError, FastdataError, StorageError
 from fastdata_cli.formats.base import files_below
-from fastdata_cli.formats.tree.names import MOST_NAME_BYTES, MOST_PATH_BYTES, default_name
-from fastdata_cli.keys import to_text
-from fastdata_cli.operations.destination import name_limits
 from fastdata_cli.operations.estimate import estimate
 from fastdata_cli.operations.plan import Plan, spread
 from fastdata_cli.operations.sizes import size_text
@@ -40,11 +38,10 @@ def preflight(plan: Plan) -> None:
     Raises:
         StorageError: the destination has not the space for what will be written, or too few files
             may be open at once.
-        UsageError: a name is longer than the destination's file system takes.
+        UsageError: the format or its place cannot hold these keys, or so many.
     """
     _raise_descriptors()
-    if plan.format.name == "tree":
-        _check_file_names(plan)
+    _check_keys(plan)
     folder = plan.path.absolute().parent
     free = _free(folder) + _staged(plan.path)
     if _logical_bytes(plan) <= free:
@@ -81,20 +78,13 @@ def _raise_descriptors() -> None:
         )
 
 
-def _check_file_names(plan: Plan) -> None:
-    """Refuse names that the file system of the destination does not take; it tells its limits."""
-    allowed = name_limits(plan.path)
-    if allowed.name >= MOST_NAME_BYTES and allowed.path >= MOST_PATH_BYTES:
-        return  # the tree itself makes none that are longer
-    keys: Sequence[str] = plan.source.reader.keys()
-    for key in keys:
-        name = default_name(key, plan.reencoded)
-        if max(map(len, name.split(b"/"))) > allowed.name or len(name) > allowed.path:
-            raise UsageError(
-                f"{to_text(key)}: too long a name for a file below {plan.path}, where it has at "
-                f"most {allowed.name} bytes, and its path {allowed.path}",
-                hint="choose a folder higher up or on another file system, or another format",
-            )
+def _check_keys(plan: Plan) -> None:
+    """Have the format refuse keys, or so many of them, that it cannot hold."""
+    if plan.format.check is not None:
+        keys: Sequence[str] = plan.source.reader.keys()
+        target = Target(path=plan.path, manifest=plan.manifest())
+        chosen = keys if plan.total == len(keys) else keys[: plan.total]
+        plan.format.check(target, plan.write_options, chosen)
 
 
 def _free(folder: Path) -> int:

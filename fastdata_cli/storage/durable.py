@@ -129,6 +129,15 @@ def rename_new(source: Path, target: Path) -> bool:
 
 def replace(source: Path, target: Path) -> None:
     """Put ``source`` in place of ``target``, if any, in one step; the old content is removed."""
+    exchange(source, target)
+    remove(source)
+
+
+def exchange(source: Path, target: Path) -> None:
+    """As ``replace``, but an old folder, or what a folder replaces, is then where ``source`` was.
+
+    It is removed where the file system cannot exchange.
+    """
     if rename_new(source, target):
         return
     if not exchanges(source, target):
@@ -136,7 +145,6 @@ def replace(source: Path, target: Path) -> None:
         return
     failed = _renameat2(source, target, _RENAME_EXCHANGE)
     if failed == 0:
-        remove(source)
         return
     if failed not in (errno.ENOSYS, errno.EINVAL):
         raise OSError(failed, os.strerror(failed), str(target))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 MAGIC = b"\x93NUMPY"
 
 _USUAL = re.compile(
-    rb"\{'descr': ?'([<>|=]?[a-zA-Z?]\d*)', ?'fortran_order': ?(False|True), ?"
+    rb"\{'descr': ?'([<>|=]?[biufcSUVO?]\d*)', ?'fortran_order': ?(False|True), ?"
     rb"'shape': ?\(((?:\d+, ?)*\d*)\),? ?\}\s*"
 )
 # Bytes of magic and version, and of the header's length. Version 3 is for names of fields.
@@ -42,11 +43,18 @@ def parse_npy_header(head: bytes) -> NpyFacts:
     if width is None:
         raise ValueError(f"a .npy of version {version[0]}.{version[1]}")
     end = 8 + width + int.from_bytes(head[8 : 8 + width], "little")
-    usual = _USUAL.fullmatch(head, 8 + width, end) if end <= len(head) else None
-    shape, fortran, dtype = _unusual(head[:end]) if usual is None else _usual(usual)
+    if end > len(head):
+        raise ValueError("its header is broken: it was cut")
+    return (*_parsed(head[:end], 8 + width), end)
+
+
+@lru_cache(maxsize=64)  # the images of a set have one header
+def _parsed(head: bytes, text_at: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    usual = _USUAL.fullmatch(head, text_at)
+    shape, fortran, dtype = _unusual(head) if usual is None else _usual(usual)
     if any(side < 0 for side in shape):
         raise ValueError("its header is broken")
-    return shape, fortran, dtype, end
+    return shape, fortran, dtype
 
 
 def _usual(found: re.Match[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -43,6 +43,7 @@ from fastdata_cli.storage import durable, journal
 from fastdata_cli.storage.table import SampleTable
 
 _PUBLISHING = "publishing"
+_EXCHANGING = "exchanging"
 _LOCK = "lock"
 
 # Names, in a receipt and in the file beside it, that are not the writer's.
@@ -53,6 +54,14 @@ _FACT = "fact:"
 def staging_root(destination: Path) -> Path:
     """Return the one place that an interrupted run leaves behind."""
     return destination.parent / f".{destination.name}.fastdata-partial"
+
+
+def is_exchanging(destination: Path) -> bool:
+    """Tell whether what stands there, in several pieces, may be partly old and partly new.
+
+    A run is replacing it, or was killed while it did.
+    """
+    return (staging_root(destination) / _EXCHANGING).exists()
 
 
 class Staging:
@@ -187,12 +196,14 @@ class Staging:
         with storage_errors(self.destination):
             durable.sync_tree(self.data)
             (self.root / _PUBLISHING).touch()
+            if self.overwrite and len(pairs) > 1:
+                (self.root / _EXCHANGING).touch()
             for staged, final in pairs:
                 last = staged == pairs[-1][0]
                 if self.overwrite or (self.grows and last):
                     if last and durable.exchanges(staged, final):
                         self._forget_journal()
-                    durable.replace(staged, final)
+                    durable.exchange(staged, final)
                 elif not durable.rename_new(staged, final):
                     raise DestinationExistsError(
                         f"{final} appeared while this run was working",
@@ -200,6 +211,7 @@ class Staging:
                         path=str(final),
                     )
                 durable.sync_directory(final.parent)
+            (self.root / _EXCHANGING).unlink(missing_ok=True)
         self.abort(keep=False)
 
     def abort(self, *, keep: bool) -> None:
@@ -286,9 +298,13 @@ class Staging:
         return list(takewhile(self._is_whole, journal.contiguous(lines)))
 
     def _empty(self) -> None:
-        """Remove all but the lock; last what says that nothing was lost with the rest."""
+        """Remove all but the lock; last what says that nothing was lost with the rest.
+
+        What says that pieces are mixed stays: only a run that publishes mends that.
+        """
         last = (journal.JOURNAL, _PUBLISHING)
-        entries = [entry for entry in self.root.iterdir() if entry.name not in (*last, _LOCK)]
+        kept = (*last, _LOCK, _EXCHANGING)
+        entries = [entry for entry in self.root.iterdir() if entry.name not in kept]
         for entry in (*entries, *(self.root / name for name in last)):
             durable.remove(entry)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -16,8 +17,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fastdata_cli import open_reader, registry
+from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import StagedWriter
 from fastdata_cli.sample import Payload, Sample
+from fastdata_cli.storage import durable
 from fastdata_cli.storage.staging import Staging, staging_root
 from fastdata_cli.testing import write_dataset
 from tests.conftest import Run
@@ -148,6 +151,30 @@ def test_a_sidecar_goes_with_the_tree_that_it_belonged_to(
     assert len(open_reader(out)) == 20
     convert(run, tree, out, "--overwrite")
     assert sidecar.is_dir(), "and comes with a tree"
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_tree_that_was_being_replaced_is_refused_until_it_is(
+    run: Run, tree: Path, mixed_tree: Path, tmp_path: Path, renames: int
+) -> None:
+    out, exchange, done = tmp_path / "out", durable.exchange, iter(range(renames))
+    convert(run, tree, out)
+
+    def failing(source: Path, target: Path) -> None:
+        if next(done, None) is None:
+            raise OSError(errno.EIO, "pulled out")
+        exchange(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "exchange", failing)
+        convert(run, mixed_tree, out, "--overwrite", code=1)
+    with pytest.raises(DamagedDatasetError, match="incomplete"):
+        open_reader(out)
+    (staging_root(out) / "journal.jsonl").unlink(missing_ok=True)
+    convert(run, mixed_tree, out, "--overwrite")
+    assert len(open_reader(out)) == 20
+    assert not staging_root(out).exists()
+    run("inspect", "--diff", mixed_tree, out)
 
 
 def test_a_folder_of_that_name_that_is_no_sidecar_stays(

@@ -136,3 +136,30 @@ def test_what_a_container_cannot_hold_is_told_before_anything_is_written(
     ).stderr
     assert words in refused.replace("\n", " ")
     assert {path.name for path in tmp_path.iterdir()} == {"images"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "fits"),
+    [
+        ("a.tfrecord", [], False),
+        ("a.tfrecord", ["--limit", 10], True),
+        ("a-%03d.tfrecord", [], True),
+        ("a-%03d.tfrecord", ["--shard-samples", 10], True),
+        ("a-%03d.tfrecord", ["--shard-samples", 20], False),
+    ],
+)
+def test_an_index_that_no_record_holds_is_told(
+    run: Run,
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    options: list[object],
+    fits: bool,
+) -> None:
+    monkeypatch.setattr("fastdata_cli.formats.tfrecord.index._COLUMN_BYTES", (1 << 31) // 15)
+    refused = run("convert", tree, tmp_path / name, *options, code=0 if fits else 2).stderr
+    if not fits:
+        assert "the index of 20 samples is larger than a record can be" in refused
+        assert "train-%05d.tfrecord" in refused
+        assert {path.name for path in tmp_path.iterdir()} == {"images"}

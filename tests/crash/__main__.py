@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.crash.session import Session, Settings, table
+from tests.crash.subjects import SUBJECTS
 from tests.crash.trials import Stop, Trial
 
 
@@ -29,7 +30,8 @@ def main() -> int:
     begun = time.monotonic()
     done: list[Trial] = []
     with tempfile.TemporaryDirectory(dir=asked.work, prefix="fastdata-crash-") as work:
-        session = Session(Path(work), settings)
+        subjects = [each for each in SUBJECTS if asked.subject in each.name]
+        session = Session(Path(work), settings, subjects)
         _say("full disks: " + ("a tmpfs is filled" if session.mounts else "RLIMIT_FSIZE"))
         for trial in session.trials():
             done.append(trial)
@@ -48,6 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--interrupts", type=int, default=20, help="runs ended by Ctrl-C")
     parser.add_argument("--terms", type=int, default=20, help="runs ended by SIGTERM")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all that is drawn")
+    parser.add_argument("--subject", default="", help="only those with this in their name")
     parser.add_argument("--trial", type=int, help="repeat this one trial alone")
     parser.add_argument("--workers", type=int, default=2, help="trials at a time")
     parser.add_argument("--work", type=Path, help="folder for what is written (default: /tmp)")

@@ -69,6 +69,7 @@ class Run:
 
     def __init__(self, source: Path, destination: Path, flags: tuple[str, ...]) -> None:
         self.destination = destination
+        self._before = self._visible()
         self.started = time.monotonic()
         self._process = subprocess.Popen(
             [
@@ -117,7 +118,7 @@ class Run:
             return "publishing"
         if (place / JOURNAL).exists():
             return "parts"
-        return "after" if self.destination.exists() else "start-up"
+        return "start-up" if self._visible() == self._before else "after"
 
     def _wait_for(self, moment: Moment) -> bool:
         """Return whether the process still runs at the moment."""
@@ -127,6 +128,11 @@ class Run:
         else:
             time.sleep(max(0.0, self.started + moment.seconds - time.monotonic()))
         return self._process.poll() is None
+
+    def _visible(self) -> set[tuple[str, int]]:
+        """Return what lies in the folder to be seen, each with its inode."""
+        entries = os.scandir(self.destination.parent)
+        return {(each.name, each.inode()) for each in entries if not each.name.startswith(".")}
 
     def wait_for(self, mark: str, *, gone: bool = False) -> float:
         """Wait until the staging place has this file (or not any more); return the time.

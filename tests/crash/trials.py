@@ -146,7 +146,7 @@ class _Attempt:
         ended = run.ended_at(moment, lambda: self._disturb(run))
         if self._disk is not None:
             self._disk.free()
-        if not ended.landed or not _had_begun(ended):
+        if not ended.landed or not _had_begun(ended) or _was_over(self._trial.stop, ended):
             return
         faults = [*ending_faults(self._trial.stop, ended)]
         subject = self._prepared.subject
@@ -182,6 +182,11 @@ class _Attempt:
                 self._disk.fill()
             case Stop.FULL:
                 run.limit_files(self._draw.randint(0, 4 << 20))
+
+
+def _was_over(stop: Stop, ended: Ended) -> bool:
+    """Return whether a signal that ends everything met a process that was just gone."""
+    return stop in (Stop.KILL, Stop.TERM) and ended.code == 0 and ended.phase == "after"
 
 
 def _had_begun(ended: Ended) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from fastdata_cli import registry
+from tests.formats.damage.judge import Verdict, judge, rows
 from tests.formats.damage.layouts import LAYOUTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +38,21 @@ def test_damage_is_never_silent(name: str) -> None:
 
 def test_there_are_enough_cases() -> None:
     assert len(LAYOUTS) * LEAST_CASES >= 300
+
+
+@pytest.mark.parametrize("name", ["raw, pixels", "lmdb, encoded"])
+def test_the_judge_sees_what_nobody_says(name: str, tmp_path: Path) -> None:
+    path = LAYOUTS[name].write(tmp_path / "set", 0)
+    originals = rows(registry.open_reader(path))
+    assert judge(path, originals) == Verdict("harmless")
+    key, label, image, metadata = originals[3]
+    for other in (("x", label, image, metadata), (key, label + 1, image, metadata)):
+        wrong = judge(path, [*originals[:3], other, *originals[4:]])
+        assert wrong.outcome == "fault"
+        assert wrong.detail.startswith("silent: sample 3: ")
+    assert judge(path, [*originals, originals[0]]).detail == "silent: 26 samples of 27"
+    others = rows(registry.open_reader(LAYOUTS[name].write(tmp_path / "other", 1)))
+    assert judge(path, others).detail == "silent: sample 0: image"
 
 
 def verdicts(name: str) -> list[dict[str, Any]]:

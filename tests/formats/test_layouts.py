@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import webdataset
 import zarr
 from numpy.typing import NDArray
 
@@ -158,6 +159,36 @@ def test_readers_keep_their_promises(tmp_path: Path, write: Write) -> None:
     assert np.array_equal(np.stack(scanned), IMAGES)
     assert reader.describe()["layout"] in ("NCHW", "CHW")
     reader.close()
+
+
+def as_tar(folder: Path, pictures: Array) -> Path:
+    """Write a ``.npy`` a picture with the webdataset library."""
+    with webdataset.TarWriter(str(folder / "a.tar")) as writer:
+        for number, picture in enumerate(pictures):
+            writer.write({"__key__": f"{number}", "npy": picture, "cls": str(number)})
+    return folder / "a.tar"
+
+
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "NCWH", "HW"])
+def test_arrays_in_tars(run: Run, tmp_path: Path, layout: str) -> None:
+    order = "NHW" if layout == "HW" else f"N{layout.removeprefix('N')}"
+    stored = {**LAYOUTS, "NHWC": IMAGES}[order]
+    path = as_tar(tmp_path, np.ascontiguousarray(stored))
+    run("convert", path, tmp_path / "out.raw", "--layout", layout)
+    run("inspect", "--diff", path, tmp_path / "out.raw", "--layout", layout)
+    copy = np.fromfile(tmp_path / "out.raw" / "data.raw", np.uint8)
+    assert np.array_equal(copy, expected(order).reshape(-1))
+    assert np.load(tmp_path / "out.raw" / "labels.npy").tolist() == list(range(7))
+
+
+def test_arrays_in_tars_with_channels_first_are_seen(run: Run, tmp_path: Path) -> None:
+    path = as_tar(tmp_path, LAYOUTS["NCHW"])
+    said = run("convert", path, tmp_path / "out.raw").stderr
+    assert "3×12×10 read as C×H×W (--layout HWC if it is not)" in said
+    copy = np.fromfile(tmp_path / "out.raw" / "data.raw", np.uint8)
+    assert np.array_equal(copy, IMAGES.reshape(-1))
+    refused = run("inspect", path, "--layout", "HW", code=2).stderr
+    assert "--layout HW: pictures of 3×12×10 are not so" in refused
 
 
 def test_a_word_of_lower_case_and_commas() -> None:

@@ -16,7 +16,7 @@ from fastdata_cli import registry
 from fastdata_cli.contract import Capability, Reader
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError, FastdataError, UnsupportedError
 from fastdata_cli.formats.npy import FORMAT
-from fastdata_cli.formats.npy.arrays import images_in
+from fastdata_cli.formats.npy.shapes import images_in
 from fastdata_cli.sample import Payload, Reject, Sample
 from fastdata_cli.storage.gather import SWITCH
 from fastdata_cli.testing.conformance import digests, in_children

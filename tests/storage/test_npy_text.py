@@ -63,6 +63,7 @@ def test_what_others_write(text: str) -> None:
         b"\x93NUMPY",
         b"\x93NUMPY\x03\x00\x00\x00",
         npy(ARRAYS[0])[:20],
+        npy(ARRAYS[0])[:100],
         npy(ARRAYS[0]).replace(b"|u1", b"|q9"),
         npy(ARRAYS[0]).replace(b"(3, 4, 5)", b"(3, 4,-5)"),
         npy(ARRAYS[0]).replace(b"{'descr'", b"{((((((("),

@@ -18,6 +18,9 @@ beside the images carry HDF5's own checksum (fletcher32), except strings of vari
 Attributes beyond 64 KiB (some thousand class names) and the index of the chunks are as HDF5 1.10
 introduced them; older libraries cannot open the file. No times are stored, and every part is a
 session of its own, so equal runs write equal bytes, interrupted or not.
+
+Files that others made are read when they have one array of images (layout.py), or when each image
+is a dataset of its own (pieces.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Looks at HDF5's global heap before HDF5 does: it loops for ever in a damaged one.
+"""Reads values of variable length out of HDF5's global heap, which HDF5 itself cannot be asked for.
 
-Values of variable length lie in collections of that heap, and where they are meant stands a
-reference (length, address of the collection, number in it). A collection is ``GCOL``, a version,
-three bytes and its size; then objects: number (2 bytes), references (2), reserve (4), size, and the
-data, padded to 8 bytes. Number 0 is what is free, and its size counts its own head: HDF5 (2.0)
-steps over it by that size, and where it is 0 never ends.
+Over damaged ones it loops for ever or crashes: so their references are followed here, (length,
+address of a collection, number in it). A collection is ``GCOL``, a version, three bytes and its
+size; then objects: number (2 bytes), references (2), reserve (4), size, and the data, padded to 8
+bytes. Number 0 is what is free, and its size counts its own head: HDF5 (2.0) steps over it by that
+size, and where it is 0 never ends.
+
+Attributes have no address that h5py tells. They are read by HDF5, after a look at the heap.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from fastdata_cli.formats.hdf5.filters import filters_of
 
 _COLLECTION, _CONTINUED = b"GCOL", b"OCHK"
 _ADDRESS = 8
+_CHARSETS = ("utf-8", "ascii")
 _SEGMENT_LIMIT = 1 << 20
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 
@@ -41,38 +44,40 @@ class Heaps:
         self._base = int(file.userblock_size)
         addresses, self._word = file.id.get_create_plist().get_sizes()
         self._known = addresses == _ADDRESS
-        self._sound: dict[int, dict[int, int]] = {}
+        self._walked: dict[int, dict[int, tuple[int, int]]] = {}
 
     def close(self) -> None:
         """Let go of the file."""
         self._data.close()
 
-    def require(self, length: int, address: int, number: int) -> None:
-        """Look at what a reference leads to: the collection, as HDF5 would walk it, and the size.
+    def value(self, length: int, address: int, number: int) -> bytes:
+        """Return what a reference leads to.
 
         Raises:
-            ValueError: it is not there, or HDF5 could not read it as it is told.
+            ValueError: it leads nowhere, or HDF5 could not walk the collection to its end.
         """
-        if address not in self._sound:
-            self._sound[address] = self._walk(self._base + address)
-        if self._sound[address].get(number, -1) < length:
+        if address not in self._walked:
+            self._walked[address] = self._walk(self._base + address)
+        begin, size = self._walked[address].get(number, (0, -1))
+        if size < length:
             raise ValueError(f"the heap at byte {self._base + address} has no {length} bytes there")
+        return self._data[begin : begin + length]
 
-    def _walk(self, begin: int) -> dict[int, int]:
-        """Return the numbers of the objects of a collection, and their sizes."""
+    def _walk(self, begin: int) -> dict[int, tuple[int, int]]:
+        """Return where the objects of a collection begin, and their sizes, by their numbers."""
         head, data = 8 + self._word, self._data
         if data[begin : begin + 4] != _COLLECTION:
             raise ValueError(f"no heap at byte {begin}")
         end = begin + self._number(begin + 8)
         if not begin + head <= end <= len(data):
             raise ValueError(f"the heap at byte {begin} reaches beyond the file")
-        at, found = begin + head, dict[int, int]()
+        at, found = begin + head, dict[int, tuple[int, int]]()
         while at + head <= end:
             number, size = int.from_bytes(data[at : at + 2], "little"), self._number(at + 8)
             step = head + (size + 7) // 8 * 8 if number else size
             if step < head or at + step > end:
                 raise ValueError(f"the heap at byte {begin} is damaged")
-            found[number] = size
+            found[number] = (at + head, size if number else -1)
             at += step
         return found
 
@@ -106,7 +111,7 @@ class Heaps:
                 length = int.from_bytes(segment[max(at - 4, 0) : at], "little")
                 number = int.from_bytes(segment[at + _ADDRESS : at + _ADDRESS + 4], "little")
                 try:
-                    self.require(length, address, number)
+                    self.value(length, address, number)
                 except ValueError:
                     return False
         return found > 0
@@ -121,10 +126,8 @@ class Heaps:
             if offset is not None:
                 yield 0, self._data[offset : offset + len(dataset) * size]
             return
-        if kind == h5d.COMPACT and self.header_is_sound(dataset):
-            return
         if kind != h5d.CHUNKED:
-            raise LookupError("they are no part of the file, or in a header without any heap")
+            raise LookupError("they lie in another file, or in the header of the dataset")
         chunks: list[Any] = []
         dataset.id.chunk_iter(chunks.append)
         filters, whole = filters_of(dataset), dataset.chunks[0] * size
@@ -169,7 +172,7 @@ def text_attribute(item: Any, name: str) -> Any:
 
     None also where its values lie in a heap that HDF5 could not walk.
     """
-    from h5py import h5a, h5t
+    from h5py import h5a, h5t, string_dtype
 
     if name not in item.attrs:
         return None
@@ -177,17 +180,24 @@ def text_attribute(item: Any, name: str) -> Any:
     if kind.get_class() != h5t.STRING:
         return None
     if kind.is_variable_str():
+        # Other bits of the type that are damaged crash HDF5 while it converts.
+        usual = (h5t.py_create(string_dtype(charset), logical=True) for charset in _CHARSETS)
+        if not any(kind.equal(each) for each in usual):
+            return None
         with contextlib.closing(Heaps(item.file)) as heaps:
             if not heaps.header_is_sound(item):
                 return None
     return item.attrs[name]
 
 
-class CheckedValues:
-    """The values of a 1-D dataset of variable length, whose heap is looked at before each read.
+class HeapValues:
+    """The values of a 1-D dataset of variable length.
 
     Args:
         dataset: an open dataset.
+
+    Raises:
+        DamagedDatasetError: where they are cannot be told.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -201,16 +211,15 @@ class CheckedValues:
                 f"({problem})"
             ) from problem
 
-    def require(self, indices: Column) -> None:
-        """Look at the heaps of some values.
+    def read(self, indices: Column) -> list[bytes]:
+        """Return some values; one that was never written is empty.
 
         Raises:
             BadSampleError: one is damaged.
         """
-        wanted = self._references[indices]
+        value = self._heaps.value
         try:
-            for length, address, number in wanted[wanted["length"] > 0].tolist():
-                self._heaps.require(length, address, number)
+            return [value(*each) if each[0] else b"" for each in self._references[indices].tolist()]
         except ValueError as problem:
             raise BadSampleError(reason="corrupt", detail=str(problem)) from problem
 

@@ -169,7 +169,8 @@ def _chosen(file: Any, path: Path, array: str, order: AxisOrder | None) -> Any:
             what = f"{found.dtype}{list(found.shape)}"
         raise UsageError(
             f"{path}: --array {array}: {what} there, and an array of images is wanted",
-            hint=f"an array {_wanted(order)} of numbers, or N variable-length uint8",
+            hint=f"an array {_wanted(order)} of numbers, or N variable-length uint8; of another "
+            "order of axes: --layout",
         )
     return found
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.extents import Bytes, Column, cut
-from fastdata_cli.formats.hdf5.heaps import CheckedValues
+from fastdata_cli.formats.hdf5.heaps import HeapValues
 from fastdata_cli.formats.hdf5.index import read_table
 from fastdata_cli.formats.hdf5.open import open_file, reason
 
@@ -71,17 +71,12 @@ class RaggedLibrary:
     """
 
     def __init__(self, path: Path, array: str) -> None:
-        self._file = open_file(path)
-        self._dataset = self._file[array]
-        self._values = CheckedValues(self._dataset)
+        self._file = open_file(path)  # HDF5 then lets nobody change it
+        self._values = HeapValues(self._file[array])
 
     def images(self, indices: Column) -> list[Bytes]:
         """Return the images."""
-        self._values.require(indices)
-        try:
-            return [self._dataset[index] for index in indices.tolist()]
-        except (OSError, RuntimeError) as problem:
-            raise BadSampleError(reason="corrupt", detail=reason(problem)) from problem
+        return [np.frombuffer(value, np.uint8) for value in self._values.read(indices)]
 
     def close(self) -> None:
         """Close the file."""

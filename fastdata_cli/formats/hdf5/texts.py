@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.formats.hdf5.heaps import CheckedValues
+from fastdata_cli.formats.hdf5.heaps import HeapValues
 from fastdata_cli.key_table import KeyTable
 
 _LONGEST_FIXED = 1024
@@ -44,16 +44,35 @@ def write_texts(column: Any, texts: KeyTable) -> None:
 
 
 def read_texts(column: Any) -> KeyTable:
-    """Read a column of texts that are in their text form."""
-    _require_sound(column)
+    """Read a column of texts that are in their text form.
+
+    Raises:
+        BadSampleError, DamagedDatasetError: one of variable length is damaged.
+    """
+    if column.dtype.kind == "O":
+        return KeyTable.from_texts(_from_heap(column))
     return KeyTable.concatenate([_table(block) for block in _blocks(column)])
 
 
 def read_foreign_keys(column: Any) -> KeyTable:
-    """Read a column of keys that others wrote, and put them into their text form."""
-    _require_sound(column)
+    """Read a column of keys that others wrote, and put them into their text form.
+
+    Raises:
+        BadSampleError, DamagedDatasetError: one of variable length is damaged.
+    """
+    if column.dtype.kind == "O":
+        return KeyTable.from_keys(_from_heap(column))
     decoded = column.asstr(errors="surrogateescape")
     return KeyTable.concatenate([KeyTable.from_keys(block) for block in _blocks(decoded)])
+
+
+def _from_heap(column: Any) -> Iterator[str]:
+    with contextlib.closing(HeapValues(column)) as values:
+        for start in range(0, len(column), _BLOCK_ROWS):
+            stop = min(start + _BLOCK_ROWS, len(column))
+            for value in values.read(np.arange(start, stop)):
+                # Some writers count the NUL at the end.
+                yield value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def _blocks(column: Any) -> Iterator[Any]:
@@ -61,16 +80,7 @@ def _blocks(column: Any) -> Iterator[Any]:
         yield column[start : start + _BLOCK_ROWS]
 
 
-def _require_sound(column: Any) -> None:
-    if column.dtype.kind != "O":
-        return
-    with contextlib.closing(CheckedValues(column)) as values:
-        values.require(np.arange(len(column)))
-
-
 def _table(block: NDArray[Any]) -> KeyTable:
-    if block.dtype.kind != "S":
-        return KeyTable.from_texts(text.decode("utf-8", "surrogateescape") for text in block)
     lengths = np.strings.str_len(block)
     width = block.dtype.itemsize
     # The bytes before the padding of each row, end to end.

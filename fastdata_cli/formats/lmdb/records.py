@@ -68,13 +68,21 @@ def read_columns(file: DataFile, layout: Mapping[str, Any]) -> dict[str, NDArray
     for name, facts in layout.items():
         try:
             count, digest = range(facts["pieces"]), facts["xxh3"]
-        except (KeyError, TypeError) as problem:
+            if not count:
+                raise ValueError("a column without pieces")
+        except (KeyError, TypeError, ValueError) as problem:
             raise DamagedDatasetError(f"{file.path}: its manifest is damaged") from problem
-        column = np.concatenate([_read_piece(file, _piece_key(name, piece)) for piece in count])
+        column = _joined([_read_piece(file, _piece_key(name, piece)) for piece in count], file)
         if _digest(column) != digest:
             raise DamagedDatasetError(f"{file.path}: the checksum of its {name} does not match")
         columns[name] = column
     return columns
+
+
+def _joined(pieces: list[NDArray[Any]], file: DataFile) -> NDArray[Any]:
+    if any(piece.ndim != 1 or piece.dtype != pieces[0].dtype for piece in pieces):
+        raise DamagedDatasetError(f"{file.path}: the pieces of a column do not fit together")
+    return np.concatenate(pieces)
 
 
 def _read_piece(file: DataFile, key: bytes) -> NDArray[Any]:

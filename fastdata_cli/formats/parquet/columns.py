@@ -9,6 +9,7 @@ from typing import Any
 from fastdata_cli.errors import UnsupportedError, UsageError
 from fastdata_cli.formats.foreign import KEY_NAMES, LABEL_NAMES
 from fastdata_cli.json_text import parse
+from fastdata_cli.keys import mended
 
 _BYTES, _PATH = "bytes", "path"
 
@@ -62,7 +63,7 @@ def find_columns(schema: Any, where: str, field: str | None) -> Columns:
         label=label,
         others=tuple(others),
         ignored=tuple(name for name in rest if name not in others),
-        class_names=tuple(map(str, names)),
+        class_names=tuple(mended(str(name)) for name in names),
         remarks=remarks,
     )
 

@@ -32,13 +32,16 @@ Files that others made are read too: foreign.py has the rules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Format, Reader, Target, Writer
 from fastdata_cli.formats.limits import require_fit
 from fastdata_cli.formats.sharded.find import recognises
+from fastdata_cli.formats.sharded.set import ShardPattern
 from fastdata_cli.formats.sharded.writer import ShardWriteOptions
+from fastdata_cli.formats.tfrecord.index import require_index
 from fastdata_cli.formats.tfrecord.reader import TfRecordReader, TfRecordReadOptions
 from fastdata_cli.formats.tfrecord.shards import TFRECORDS
 from fastdata_cli.formats.tfrecord.writer import TfRecordWriter
@@ -64,6 +67,14 @@ def _open_writer(target: Target, options: Options) -> Writer:
     return cast(Writer, TfRecordWriter(target, cast(ShardWriteOptions, options)))
 
 
+def _check(target: Target, options: Options, keys: Sequence[str]) -> None:
+    """Refuse more samples in one file than its index can hold."""
+    chosen = cast(ShardWriteOptions, options)
+    if ShardPattern.parse(target.path) is not None and chosen.shard_samples is None:
+        return  # files are cut by their size
+    require_index(min(len(keys), chosen.shard_samples or len(keys)), keys)
+
+
 FORMAT = Format(
     name="tfrecord",
     summary="records for TensorFlow and its kin, one file or many",
@@ -77,4 +88,5 @@ FORMAT = Format(
     write_options=ShardWriteOptions,
     requires=("google.protobuf",),
     install_extra="tfrecord",
+    check=_check,
 )

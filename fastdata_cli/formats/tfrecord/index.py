@@ -11,9 +11,10 @@ last value, and the file ends 4 bytes behind it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from fastdata_cli.errors import UnsupportedError
+from fastdata_cli.errors import UnsupportedError, UsageError
 from fastdata_cli.formats.sharded.cutter import ShardEnd
 from fastdata_cli.formats.sharded.index import (
     FOOTER_BYTES,
@@ -26,11 +27,16 @@ from fastdata_cli.formats.sharded.index import (
 from fastdata_cli.formats.tfrecord import framing
 from fastdata_cli.formats.tfrecord.example import example_bytes
 from fastdata_cli.formats.tfrecord.sample import PREFIX
+from fastdata_cli.key_table import KeyTable
 from fastdata_cli.storage import durable
 
 _FOOTER_START = footer_line(0, (0, 0, ""))[: len(b'{"fastdata_footer')]
 # Protobuf takes no larger message.
 _MOST_BYTES = (1 << 31) - 1
+# Of a sample, without its key: label, checksum, begin, length, and where its key begins.
+_COLUMN_BYTES = 40
+_TOO_LARGE = "the index of {:,} samples is larger than a record can be"
+_HINT = "write shards: give a pattern such as train-%05d.tfrecord"
 
 
 def append_index(descriptor: int, end: ShardEnd, index: ShardIndex) -> str:
@@ -63,12 +69,25 @@ def append_index(descriptor: int, end: ShardEnd, index: ShardIndex) -> str:
     put("footer.json", line)
     size = position - begin
     if size > _MOST_BYTES:
-        raise UnsupportedError(
-            f"the index of {end.samples} samples is larger than a record can be",
-            hint="write shards: give a pattern such as train-%05d.tfrecord",
-        )
+        raise UnsupportedError(_TOO_LARGE.format(end.samples), hint=_HINT)
     _write(descriptor, end.last, data, b"".join(appended))
     return digest(line)
+
+
+def require_index(samples: int, keys: Sequence[str]) -> None:
+    """Refuse so many samples in a file that their index, without metadata, is no record.
+
+    Args:
+        samples: of a file.
+        keys: of the dataset; those of a file are taken to be as long as the others.
+
+    Raises:
+        UsageError: they are too many.
+    """
+    table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+    each = _COLUMN_BYTES + len(table.blob) / max(len(table), 1)
+    if samples * each > _MOST_BYTES:
+        raise UsageError(_TOO_LARGE.format(samples), hint=_HINT)
 
 
 def take_off_index(path: Path, end: ShardEnd) -> None:

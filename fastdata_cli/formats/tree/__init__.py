@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Format, Reader, Target, Writer
+from fastdata_cli.formats.tree.check import check_names
 from fastdata_cli.formats.tree.reader import TreeReader, TreeReadOptions
 from fastdata_cli.formats.tree.writer import NAME, TreeWriter
 from fastdata_cli.options import Options
@@ -58,4 +59,5 @@ FORMAT = Format(
     open_reader=_open_reader,
     open_writer=_open_writer,
     read_options=TreeReadOptions,
+    check=check_names,
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from fastdata_cli import registry
 from fastdata_cli.errors import UsageError
 from fastdata_cli.json_text import parse
-from fastdata_cli.keys import to_text
+from fastdata_cli.keys import mended, to_text
 
 
 def load_classes(path: Path) -> tuple[str, ...]:
@@ -47,4 +47,4 @@ def _classes_of_file(path: Path) -> tuple[str, ...]:
         raise UsageError(f"{path}: not a JSON list ({problem})", path=str(path)) from problem
     if not all(isinstance(name, str) for name in names):
         raise UsageError(f"{path}: a list of class names holds texts only", path=str(path))
-    return tuple(names)
+    return tuple(map(mended, names))

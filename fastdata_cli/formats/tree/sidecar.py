@@ -21,6 +21,7 @@ import numpy as np
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
+from fastdata_cli.storage.staging import is_exchanging
 from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
 
 _MANIFEST = "manifest.json"
@@ -67,6 +68,12 @@ def load(tree: Path) -> Sidecar | None:
                 path=str(path),
             )
         return None
+    if is_exchanging(tree):
+        raise DamagedDatasetError(
+            f"{tree}: incomplete, the run that replaces it was interrupted while it was published",
+            hint="run the same command again to finish it",
+            path=str(tree),
+        )
     try:
         manifest = Manifest.from_json((path / _MANIFEST).read_bytes(), where=str(path / _MANIFEST))
         columns = {

@@ -51,6 +51,8 @@ from pathlib import Path
 from typing import cast
 
 from fastdata_cli.contract import Capability, Format, Reader, Target, Writer
+from fastdata_cli.formats.axes import order_of_pictures
+from fastdata_cli.formats.reordered import put_upright
 from fastdata_cli.formats.sharded.find import recognises
 from fastdata_cli.formats.sharded.writer import ShardWriteOptions
 from fastdata_cli.formats.webdataset.reader import WebDatasetReader, WebDatasetReadOptions
@@ -67,7 +69,12 @@ def _recognises(path: Path) -> bool:
 
 
 def _open_reader(path: Path, options: Options) -> Reader:
-    return WebDatasetReader(path, cast(WebDatasetReadOptions, options))
+    chosen = cast(WebDatasetReadOptions, options)
+    reader = WebDatasetReader(path, chosen)
+    if reader.manifest is not None or reader.schema.image_shape is None:
+        return reader
+    order, remarks = order_of_pictures(reader.schema.image_shape, chosen.layout, str(path))
+    return put_upright(reader, order, remarks)
 
 
 def _open_writer(target: Target, options: Options) -> Writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastdata_cli.formats.axes import layout_option
 from fastdata_cli.formats.sharded.find import find_shards
 from fastdata_cli.formats.sharded.own import Source
 from fastdata_cli.formats.sharded.reader import ShardedReader
@@ -18,7 +19,10 @@ from fastdata_cli.options import Options, option
 class WebDatasetReadOptions(Options):
     """How tars are read."""
 
-    field: str | None = option(None, "image field of foreign tars with several, such as left.jpg")
+    field: str | None = option(
+        None, "what holds the image, in datasets of others with several, such as left.jpg"
+    )
+    layout: str | None = layout_option()
 
 
 class WebDatasetReader(ShardedReader):

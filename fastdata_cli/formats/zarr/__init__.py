@@ -18,6 +18,8 @@ Without --chunk and --shard-samples, Zarr 3 gets chunks of one sample in shards 
 samples, at most 64 MiB and 1024 samples: few files, and true random reads for everyone. Zarr 2 has
 no shards and gets chunks of a power of two, at most 1 MiB and 16 samples. Encoded images lie in
 chunks of 4 MiB (1 MiB with a codec).
+
+Stores that others made are read too, and zips of either: store.py and zipped.py.
 """
 
 from __future__ import annotations

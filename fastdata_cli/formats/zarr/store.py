@@ -21,6 +21,7 @@ from fastdata_cli.formats.zarr.choose import image_array
 from fastdata_cli.formats.zarr.files import METADATA, FolderFiles, StoreFiles, joined
 from fastdata_cli.formats.zarr.layout import TEXTS, ArrayLayout, ZarrFormat, read_json, read_layout
 from fastdata_cli.formats.zarr.zipped import ZippedFiles, is_zipped_store
+from fastdata_cli.keys import mended
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
 
@@ -206,7 +207,7 @@ def _class_names(carriers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         for name in CLASSES_ATTRIBUTES:
             values = attributes.get(name)
             if isinstance(values, list) and all(isinstance(value, str) for value in values):
-                return tuple(values)
+                return tuple(map(mended, values))
     return ()
 
 
