@@ -77,21 +77,21 @@ def _read_each_way(reader: Reader) -> None:
         reader.locate(some)
 
 
-def lists(path: Path) -> None:
-    """Use the lists beside a tree: paths, labels and classes."""
-    folder = path.parent
-    for name in ("labels.csv", "labels.jsonl"):
-        with contextlib.suppress(FastdataError):
-            load_labels(folder / name)
-            list(TreeReader(path, TreeReadOptions(labels=str(folder / name))).scan())
-    for name in ("classes.txt", "classes.json"):
-        with contextlib.suppress(FastdataError):
-            load_classes(folder / name)
-            list(TreeReader(path, TreeReadOptions(classes=str(folder / name))).scan())
-    for name, nul in (("paths.txt", False), ("nul.txt", True)):
-        with contextlib.suppress(FastdataError), open(folder / name, "rb") as stream:
-            start, paths = start_of(read_path_list(stream, nul=nul), [path])
-            _use(TreeReader.from_listing(list_paths(paths, root=None, start=start)))
+def lists(file: Path) -> None:
+    """Use one of the lists beside a tree: of paths, labels or classes."""
+    root = file.parent / "set"
+    with contextlib.suppress(FastdataError):
+        if file.stem == "labels":
+            load_labels(file)
+            list(TreeReader(root, TreeReadOptions(labels=str(file))).scan())
+        elif file.stem == "classes":
+            load_classes(file)
+            list(TreeReader(root, TreeReadOptions(classes=str(file))).scan())
+        else:
+            with open(file, "rb") as stream:
+                paths = read_path_list(stream, nul=file.stem == "nul")
+                start, rest = start_of(paths, [root])
+                _use(TreeReader.from_listing(list_paths(rest, root=None, start=start)))
 
 
 _POLICIES = (ImagePolicy(), ImagePolicy(allow_truncated=True), ImagePolicy(strict=True))

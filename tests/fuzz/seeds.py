@@ -165,8 +165,9 @@ def tree_with_sidecar(folder: Path) -> Path:
 
 
 def lists(folder: Path) -> Path:
-    """A tree, and files of people that name its images: paths, labels, classes."""
-    files({"cat/a.png": png(3, 4, 0), "dog/b.png": png(3, 4, 1)})(folder)
+    """Files of people that name the images of a tree, too large to be damaged itself."""
+    unread = bytes(1 << 17)
+    files({"cat/a.png": png(3, 4, 0) + unread, "dog/b.png": png(3, 4, 1) + unread})(folder)
     for name, text in {
         "labels.csv": 'path,label\ncat/a.png,cat\n"dog/b.png",dog\n',
         "labels.jsonl": '{"key": "cat/a.png", "label": "cat"}\n{"key": "dog/b.png", "label": 1}\n',

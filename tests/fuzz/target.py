@@ -56,7 +56,7 @@ class Target:
         for file in sorted(entry for entry in root.rglob("*") if entry.is_file()):
             sound = file.read_bytes()
             if len(sound) <= _LARGEST:
-                whole = file if self.name == "pictures" else dataset
+                whole = file if self.name in ("pictures", "lists") else dataset
                 self._places.append(_Place(whole, file, sound, applies(self.name, sound)))
 
     def seeds(self) -> Iterator[bytes]:

@@ -198,6 +198,15 @@ def test_array_metadata(tmp_path: Path, place: tuple[str | int, ...], value: Any
         read_all(path)
 
 
+def test_a_shuffle_of_another_kind(tmp_path: Path) -> None:
+    path = seeds.own("zarr", Payload.PIXELS, codec="lz4", chunk=1)(tmp_path)
+    file = path / "images" / "zarr.json"
+    record = json.loads(file.read_text())
+    place = next(at for at, codec in enumerate(record["codecs"]) if codec["name"] == "blosc")
+    edit_json(file, "codecs", place, "configuration", "shuffle", value={})
+    exercise.dataset(path)
+
+
 @pytest.mark.parametrize("gather", ["on", "off"])
 @pytest.mark.parametrize("damage", ["negative", "longer", "bomb", "short"])
 def test_blosc_headers(

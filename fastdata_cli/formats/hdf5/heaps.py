@@ -27,7 +27,8 @@ from fastdata_cli.formats.hdf5.filters import filters_of
 _COLLECTION, _CONTINUED = b"GCOL", b"OCHK"
 _ADDRESS = 8
 _CHARSETS = ("utf-8", "ascii")
-_SEGMENT_LIMIT = 1 << 20
+# Bytes of one header that are searched; those with attributes that name classes have some hundred.
+_HEADER_LIMIT = 1 << 18
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 
 
@@ -103,9 +104,8 @@ class Heaps:
         """
         found = 0
         for segment in self._header(item):
-            for at, address in _words(segment):
-                begin = self._base + address
-                if self._data[begin : begin + 4] != _COLLECTION:
+            for at, address in self._addresses(segment):
+                if not self._begins(address, _COLLECTION):
                     continue
                 found += 1
                 length = int.from_bytes(segment[max(at - 4, 0) : at], "little")
@@ -145,23 +145,36 @@ class Heaps:
         from h5py import h5o
 
         info = h5o.get_info(item.id)
-        pending, seen = [(info.addr, min(info.hdr.space.total, _SEGMENT_LIMIT))], set()
-        while pending:
+        pending, seen, left = [(info.addr, info.hdr.space.total)], set(), _HEADER_LIMIT
+        while pending and left > 0:
             address, size = pending.pop()
-            begin = self._base + address
-            if address in seen or not 0 <= begin < len(self._data):
+            if address in seen:
                 continue
             seen.add(address)
-            segment = self._data[begin : begin + size]
+            begin = self._base + address
+            segment = self._data[begin : begin + min(size, left)]
+            left -= len(segment)
             yield segment
-            for at, following in _words(segment):
-                where = self._base + following
-                versioned = self._data[where : where + 4] == _CONTINUED
+            for at, following in self._addresses(segment):
+                versioned = self._begins(following, _CONTINUED)
                 # Message 16 of 16 bytes, in headers of the first version.
                 if versioned or segment[max(at - 8, 0) : at][:4] == b"\x10\0\x10\0":
                     length = segment[at + _ADDRESS : at + 2 * _ADDRESS]
-                    size = min(int.from_bytes(length, "little"), _SEGMENT_LIMIT)
-                    pending.append((following, size))
+                    pending.append((following, int.from_bytes(length, "little")))
+
+    def _addresses(self, segment: bytes) -> Iterator[tuple[int, int]]:
+        """Yield position and value of what may be an address, wherever it begins."""
+        raw = np.frombuffer(segment, np.uint8)
+        if len(raw) < _ADDRESS:
+            return
+        rows = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(raw, _ADDRESS))
+        words = rows.view("<u8").reshape(-1)
+        places = np.flatnonzero((words > 0) & (words < len(self._data) - self._base))
+        yield from zip(places.tolist(), words[places].tolist(), strict=True)
+
+    def _begins(self, address: int, magic: bytes) -> bool:
+        begin = self._base + address
+        return self._data[begin : begin + len(magic)] == magic
 
     def _number(self, at: int) -> int:
         return int.from_bytes(self._data[at : at + self._word], "little")
@@ -226,9 +239,3 @@ class HeapValues:
     def close(self) -> None:
         """Let go of the file."""
         self._heaps.close()
-
-
-def _words(segment: bytes) -> Iterator[tuple[int, int]]:
-    """Yield position and value of every little-endian number of 8 bytes, wherever it begins."""
-    for at in range(len(segment) - _ADDRESS + 1):
-        yield at, int.from_bytes(segment[at : at + _ADDRESS], "little")

@@ -177,11 +177,12 @@ def _compression(images: ArrayLayout) -> dict[str, Any]:
         level = codecs[-1].get("level")
         return {"codec": names} if level is None else {"codec": names, "level": level}
     blosc = codecs[0]
+    shuffle = blosc.get("shuffle")
     words = dict(zip((*SHUFFLES_V3, *range(3)), SHUFFLES * 2, strict=True))
     return {
         "codec": blosc.get("cname"),
         "level": blosc.get("clevel"),
-        "shuffle": words.get(blosc.get("shuffle"), "auto"),
+        "shuffle": words.get(shuffle, "auto") if isinstance(shuffle, str | int) else "auto",
     }
 
 
