@@ -11,7 +11,8 @@ from fastdata_cli.errors import StaleStagingError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload
-from fastdata_cli.storage.staging import Staging, storage_errors
+from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.storage.staging import Staging
 from fastdata_cli.storage.table import SampleTable
 
 
@@ -90,7 +91,7 @@ class StagedWriter(ABC):
     def publish(self, manifest: Manifest) -> None:
         """Finish the container and rename it into place."""
         receipts = self.in_order()
-        table = self.staging.table(receipts)
+        table = self.staging.side.table(receipts)
         largest = None
         if manifest.schema.payload is Payload.ENCODED:
             largest = int(table.lengths.max(initial=0))

@@ -23,7 +23,8 @@ from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.source import OF_FILES
 from fastdata_cli.options import flag
 from fastdata_cli.storage import journal
-from fastdata_cli.storage.staging import staging_root, storage_errors
+from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.storage.staging import staging_root
 
 _RECORD = "source.npz"
 _NAMED = 3

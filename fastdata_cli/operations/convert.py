@@ -22,7 +22,7 @@ from fastdata_cli.operations.totals import DAMAGED_CONTAINER as DAMAGED_CONTAINE
 from fastdata_cli.operations.totals import add_up
 from fastdata_cli.operations.transform import transform_for
 from fastdata_cli.sample import Batch, Reject, Sample
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.stages import Stage, StageClock
 
@@ -196,7 +196,7 @@ class _Run:
                     self.selection.keep(part.index, packer.prints.pop(part.index, ()))
                 receipt = writer.write_part(part, batch)
         except BaseException:
-            self.broken = True
+            self.broken = Capability.PARALLEL_WRITE not in self.plan.format.capabilities
             raise
         packer.recycle(batch)
         self.receipts[part.index] = receipt

@@ -11,7 +11,7 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.json_text import parse_object
 from fastdata_cli.keys import from_text, to_text
 from fastdata_cli.sample import Reject
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 
 def rejects_path(destination: Path) -> Path:

@@ -37,7 +37,7 @@ from fastdata_cli.keys import printable
 from fastdata_cli.quality.entries import Entries
 from fastdata_cli.quality.fingerprints import FORMULAS, KINDS, LOOK_BYTES
 from fastdata_cli.storage import durable
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 VERSION = 1
 

@@ -7,48 +7,36 @@
         data/…          what will be renamed to the destination
 
 A part counts once its receipt is in the journal and its sample table has the digest that the
-receipt tells; its data is synced before both. Only the contiguous
-prefix of receipts is continued from, so a kill at any moment costs at most the unfinished parts.
+receipt tells; its data is synced before both. Only the contiguous prefix of receipts is continued
+from, so a kill at any moment costs at most the unfinished parts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
-import io
 import os
 import time
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import xxhash
-from numpy.typing import NDArray
-
 from fastdata_cli.contract import Part, Receipt
 from fastdata_cli.errors import (
     BusyError,
-    DamagedDatasetError,
     DestinationExistsError,
-    FastdataError,
     StaleStagingError,
-    StorageError,
 )
 from fastdata_cli.storage import durable, journal
+from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.storage.side_tables import SideTables
 from fastdata_cli.storage.table import SampleTable
 
 _PUBLISHING = "publishing"
 _EXCHANGING = "exchanging"
 _LOCK = "lock"
-
-# Names, in a receipt and in the file beside it, that are not the writer's.
-_DIGEST = "side_xxh3"
-_FACT = "fact:"
 
 
 def staging_root(destination: Path) -> Path:
@@ -92,6 +80,8 @@ class Staging:
         """What ``publish`` renames to the destination, unless told otherwise."""
         self.started = time.time()
         """When the run began, or the one that it continues: seconds since the epoch."""
+        self.side = SideTables(self.root)
+        """What is known of the parts that are finished."""
         self._lock: int | None = None
         self._journal: int | None = None
 
@@ -117,7 +107,7 @@ class Staging:
                 self.started = time.time()
                 self._empty()
                 self.data.mkdir()
-                (self.root / "side").mkdir()
+                self.side.create()
                 receipts = []
             self._write_journal(fingerprint, receipts)
             self._journal = os.open(self.root / journal.JOURNAL, os.O_WRONLY | os.O_APPEND)
@@ -130,58 +120,13 @@ class Staging:
 
         Args:
             facts: of the writer. Arrays among them are kept beside the sample table, for
-                ``columns``; the receipt has the others.
+                ``side.column``; the receipt has the others.
         """
-        columns = {_FACT + name: fact for name, fact in facts.items() if _is_column(fact)}
-        side = _npz({**table.columns(), **columns})
-        kept = {name: fact for name, fact in facts.items() if not _is_column(fact)}
-        receipt = Receipt(part, {**kept, _DIGEST: xxhash.xxh3_64_hexdigest(side)})
         with storage_errors(self.root):
-            self._side(part.index).write_bytes(side)
+            receipt = self.side.keep(part, table, facts)
             assert self._journal is not None, "begin() comes first"
             durable.write_all(self._journal, memoryview(journal.line(asdict(receipt)).encode()))
         return receipt
-
-    def table(self, receipts: Sequence[Receipt]) -> SampleTable:
-        """Return the sample table of all parts, in order.
-
-        Raises:
-            DamagedDatasetError: what was staged is not there any more.
-        """
-        return SampleTable.concatenate(
-            [
-                SampleTable.from_columns(self._columns(receipt), where=str(self.root))
-                for receipt in receipts
-            ]
-        )
-
-    def column(self, name: str, receipts: Sequence[Receipt]) -> NDArray[Any]:
-        """Return the facts of this name of all parts, arrays each, end to end.
-
-        Raises:
-            DamagedDatasetError: what was staged is not there any more.
-        """
-        return np.concatenate([self._columns(receipt)[_FACT + name] for receipt in receipts])
-
-    def _columns(self, receipt: Receipt) -> dict[str, NDArray[Any]]:
-        path = self._side(receipt.part.index)
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as columns:
-                return dict(columns)
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as problem:
-            raise DamagedDatasetError(
-                f"{path}: the sample table of a finished part cannot be read",
-                hint=f"delete {self.root} and run the command again",
-                path=str(path),
-            ) from problem
-
-    def _is_whole(self, receipt: Receipt) -> bool:
-        """Tell whether what ``commit`` kept beside the receipt is on the disk, too."""
-        try:
-            side = self._side(receipt.part.index).read_bytes()
-        except OSError:
-            return False
-        return xxhash.xxh3_64_hexdigest(side) == receipt.facts.get(_DIGEST)
 
     def publish(self, items: Sequence[tuple[Path, Path]] | None = None) -> None:
         """Sync and rename each (staged, final) pair in the order given; then clear the place.
@@ -263,9 +208,6 @@ class Staging:
         (self.root / journal.JOURNAL).unlink(missing_ok=True)
         durable.sync_directory(self.root)
 
-    def _side(self, index: int) -> Path:
-        return self.root / "side" / f"{index:06d}.npz"
-
     def _take_lock(self) -> None:
         self.root.mkdir(exist_ok=True)
         lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -295,7 +237,7 @@ class Staging:
                 path=str(self.root),
             )
         self.started = float(head.get("started", 0))
-        return list(takewhile(self._is_whole, journal.contiguous(lines)))
+        return list(takewhile(self.side.has, journal.contiguous(lines)))
 
     def _empty(self) -> None:
         """Remove all but the lock; last what says that nothing was lost with the rest.
@@ -316,40 +258,3 @@ class Staging:
         durable.sync_path(fresh)
         fresh.replace(self.root / journal.JOURNAL)
         durable.sync_directory(self.root)
-
-
-def _is_column(fact: Any) -> bool:
-    return isinstance(fact, np.ndarray)
-
-
-def _npz(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **columns)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-_REASONS = {
-    errno.ENOSPC: "no space left on the device",
-    errno.EDQUOT: "disk quota exceeded",
-    errno.EFBIG: "file too large",
-    errno.EACCES: "no permission to write here",
-    errno.EPERM: "no permission to write here",
-    errno.EROFS: "read-only file system",
-    errno.EIO: "input/output error",
-}
-
-
-@contextlib.contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals into a StorageError that names the path."""
-    try:
-        yield
-    except FastdataError:
-        raise
-    except OSError as problem:
-        why = _REASONS.get(problem.errno or 0, problem.strerror or str(problem))
-        raise StorageError(
-            f"cannot write {problem.filename or path}: {why}",
-            hint="free some space or choose another destination, then run the same command again",
-            path=str(path),
-        ) from problem

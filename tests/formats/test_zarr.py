@@ -174,7 +174,7 @@ def test_a_run_killed_while_it_finished_goes_on(tmp_path: Path) -> None:
         for part, batch in synthetic.parts_of(samples, synthetic.limits(first, 8), payload):
             first.write_part(part, batch)
         # Everything but the rename: what a kill just before it leaves.
-        first._finish(manifest.finished(41), first.staging.table(first.in_order()))
+        first._finish(manifest.finished(41), first.staging.side.table(first.in_order()))
         first.abort(keep=True)
         write_dataset(FORMAT, path, samples, payload, options, part_samples=8)
         assert content(path) == content(whole)

@@ -10,7 +10,8 @@ import pytest
 
 from fastdata_cli.errors import DestinationExistsError, StorageError, UsageError
 from fastdata_cli.storage import durable
-from fastdata_cli.storage.staging import Staging, storage_errors
+from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.storage.staging import Staging
 from tests.storage.steps import commit, resume
 
 

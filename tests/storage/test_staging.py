@@ -192,8 +192,8 @@ def test_facts_that_are_arrays_come_back_by_their_name(destination: Path) -> Non
     staging.abort(keep=True)
     assert resume(destination) == receipts
     assert [receipt.facts["end"] for receipt in receipts] == [0, 1]
-    assert staging.column("begins", receipts).tolist() == [0, 1, 2, 3]
-    assert len(staging.table(receipts)) == 4
+    assert staging.side.column("begins", receipts).tolist() == [0, 1, 2, 3]
+    assert len(staging.side.table(receipts)) == 4
 
 
 def test_a_run_killed_before_its_first_part_leaves_no_obstacle(destination: Path) -> None:
@@ -248,10 +248,10 @@ def test_tables_are_joined_by_part(destination: Path) -> None:
     staging.begin("same")
     commit(staging, 1)
     commit(staging, 0)
-    joined = staging.table([Receipt(part(0)), Receipt(part(1))])
+    joined = staging.side.table([Receipt(part(0)), Receipt(part(1))])
     assert list(joined.keys) == ["0/0\n", "0/1\n", "1/0\n", "1/1\n"]
     assert joined.labels.tolist() == [0, 0, 1, 1]
-    assert len(staging.table([])) == 0
+    assert len(staging.side.table([])) == 0
     staging.abort(keep=False)
 
 
@@ -264,6 +264,6 @@ def test_a_lost_table_is_named(destination: Path, length: int | None) -> None:
     whole = side.read_bytes()
     side.unlink() if length is None else side.write_bytes(whole[:length])
     with pytest.raises(DamagedDatasetError, match=r"000000\.npz: the sample table .*") as e:
-        staging.table([receipt])
+        staging.side.table([receipt])
     assert str(staging.root) in e.value.hint
     staging.abort(keep=False)

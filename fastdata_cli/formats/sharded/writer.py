@@ -184,7 +184,7 @@ class ShardedWriter(AppendingWriter):
 
     def _finish(self, manifest: Manifest, table: SampleTable) -> None:
         receipts = self.in_order()
-        begins = self.staging.column("begins", receipts) if receipts else np.empty(0, np.int64)
+        begins = self.staging.side.column("begins", receipts) if receipts else np.empty(0, np.int64)
         shards = shard_ends(receipts)
         if not shards and self._pattern is None:
             shards = [ShardEnd()]

@@ -67,7 +67,7 @@ class TreeWriter(StagedWriter):
                 f"{self.staging.item} is not there any more",
                 hint=f"delete {self.staging.root} and run the command again",
             )
-        known = digests(self._names(self.staging.table(receipts).keys, receipts))
+        known = digests(self._names(self.staging.side.table(receipts).keys, receipts))
         for folder, _, files in os.walk(os.fsencode(self.staging.item), topdown=False):
             below = folder.removeprefix(self._folder.rstrip(b"/")).lstrip(b"/")
             prefix = below + b"/" if below else b""

@@ -44,7 +44,7 @@ class WebDatasetWriter(ShardedWriter):
 
     def _resumed(self, receipts: Sequence[Receipt], ends: Mapping[Path, ShardEnd]) -> None:
         # What an index took was behind the samples, and is cut off.
-        self._register(self.staging.table(receipts))
+        self._register(self.staging.side.table(receipts))
 
     def _register(self, table: SampleTable) -> None:
         self._stems = StemRegister()
@@ -54,7 +54,7 @@ class WebDatasetWriter(ShardedWriter):
     def _samples(self, part: Part, batch: Batch) -> Iterator[tuple[Sequence[Any], int]]:
         if part.index in self.receipts:  # written again: its own stems must not count as taken
             parts = [self.receipts[index] for index in range(part.index)]
-            self._register(self.staging.table(parts))
+            self._register(self.staging.side.table(parts))
         stems, hashes = self._stems.assign(batch.keys)
         for index, stem in enumerate(stems):
             pieces = self._sample(stem, batch, index)

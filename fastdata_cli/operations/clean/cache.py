@@ -23,7 +23,7 @@ from fastdata_cli.quality.fingerprints import Fingerprint
 from fastdata_cli.quality.judge import Examined, Judge
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage import durable
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 _APPLICATION = 0x66646331  # "fdc1": tells our files from all other SQLite files
 _MAGIC = b"SQLite format 3\0"

@@ -10,7 +10,7 @@ from pathlib import Path
 import xxhash
 
 from fastdata_cli.quality.fingerprints import Fingerprint
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 
 class PrintStore:

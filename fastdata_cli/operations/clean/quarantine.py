@@ -24,7 +24,7 @@ from fastdata_cli.keys import from_bytes, to_bytes, to_text
 from fastdata_cli.operations.clean.move_list import Move, MoveList
 from fastdata_cli.operations.clean.moves import clear_partial, move, same_content
 from fastdata_cli.quality.verdict import Verdict
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 UNJUDGED = frozenset(
     {"missing", "unreadable", "unsupported-format", "unsupported-depth", "too-large"}

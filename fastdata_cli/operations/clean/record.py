@@ -16,7 +16,7 @@ from fastdata_cli.errors import UsageError
 from fastdata_cli.keys import to_text
 from fastdata_cli.operations.clean.report import CleanReport
 from fastdata_cli.quality.verdict import Reason, Score, Verdict
-from fastdata_cli.storage.staging import storage_errors
+from fastdata_cli.storage.refusals import storage_errors
 
 VERSION = 1
 HEAD = "fastdata_clean"
