@@ -154,6 +154,20 @@ def test_a_column_without_pieces(tmp_path: Path) -> None:
         list(registry.open_reader(path).keys())
 
 
+def test_a_page_beyond_the_file_is_not_left_to_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    path = seeds.foreign_lmdb(tmp_path)
+    reader = registry.open_reader(path)
+    data = path.read_bytes()
+    at = data.index(b"\x01\0\x01\x002")  # a big value, a key of one byte: 2
+    path.write_bytes(data[: at + 5] + (1 << 20).to_bytes(8, "little") + data[at + 13 :])
+    reader.close()
+    with pytest.raises(BadSampleError, match="is damaged"):
+        reader.read(2)
+
+
 # -- Parquet: what Arrow's view of a footer ended the process over
 
 
