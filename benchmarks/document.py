@@ -1,8 +1,9 @@
 """Owns docs/performance.md: written from the record of a real run, never by hand.
 
-    python -m benchmarks.document build/bench/record.json
+    python -m benchmarks.document build/bench/record.json [again.json ...]
 
-The record is kept beside it, in benchmarks/results/, so that every figure can be traced.
+Tables of the further records take the place of those in the first: a neighbour may have disturbed
+some of a long run. What results is kept in benchmarks/results/, so that every figure can be traced.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from benchmarks.results import Judgement, TableFacts, Verdict, compared, figure, judge, tables_of
 from benchmarks.suite import TABLES
 from benchmarks.tables import markdown, spread
-from fastdata_cli.errors import FastdataError
+from fastdata_cli.errors import FastdataError, UsageError
 from fastdata_cli.timing.record import Record, load_record, save_record
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +29,7 @@ RESULTS = _ROOT / "benchmarks" / "results"
 _HEAD = """# Performance
 
 How fast datasets are read and written, against what the machine allows and against other libraries.
-`make bench` measures it anew; every figure below is from one run of it, kept in
+`make bench` measures it anew; every figure below is from one run of it{again}, kept in
 [{kept}](../benchmarks/results/{kept}).
 
 ## How it is measured
@@ -72,12 +75,38 @@ def write_document(record: Record, kept: str) -> str:
     """
     tables = tables_of(record)
     options = record.options
-    head = _HEAD.format(kept=kept, seconds=options["seconds"], rounds=options["rounds"])
+    head = _HEAD.format(
+        kept=kept,
+        again="".join(f", {words}" for words in record.facts.get("again", ())),
+        seconds=options["seconds"],
+        rounds=options["rounds"],
+    )
     lines = [head, *_machine(record), "", "## Results", ""]
     for table in tables:
         lines += markdown(record, table)
     lines += ["## Where we lose, and why", "", *_losses(record, tables), "", _REPEAT]
     return "\n".join(lines)
+
+
+def measured_again(record: Record, later: Record) -> Record:
+    """Return a record with the tables that a later one of the same software measured again.
+
+    Raises:
+        UsageError: they are of other software.
+    """
+    if later.environment.fastdata != record.environment.fastdata:
+        raise UsageError(
+            f"fastdata {record.environment.fastdata} and {later.environment.fastdata} do not mix",
+            hint="measure all tables anew",
+        )
+    for case in later.cases:
+        record = record.with_case(case)
+    anew = {table["name"]: table for table in later.facts["tables"]}
+    facts: dict[str, Any] = dict(record.facts)
+    facts["tables"] = [anew.get(table["name"], table) for table in facts["tables"]]
+    words = f"{' and '.join(anew)} once more with {later.options['rounds']} rounds"
+    facts["again"] = [*facts.get("again", ()), words]
+    return replace(record, facts=facts)
 
 
 def _machine(record: Record) -> Iterator[str]:
@@ -160,10 +189,12 @@ def _ahead(record: Record, table: TableFacts) -> Iterator[str]:
 def main(words: Sequence[str] | None = None) -> int:
     """Write the document and keep the record; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.document")
-    parser.add_argument("record", type=Path, help="what benchmarks.run --save has written")
-    path = parser.parse_args(words).record
+    what = "what benchmarks.run --save has written"
+    parser.add_argument("record", type=Path, help=what)
+    parser.add_argument("again", type=Path, nargs="*", help="the same, of tables measured again")
+    given = parser.parse_args(words)
     try:
-        record = load_record(path)
+        record = reduce(measured_again, map(load_record, given.again), load_record(given.record))
     except FastdataError as problem:
         print(f"error: {problem}\nhint: {problem.hint}", file=sys.stderr)
         return problem.exit_code

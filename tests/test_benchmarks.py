@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,30 @@ def test_a_run_gives_a_record_and_a_document(
     assert f"results/{kept.name}" in text
     assert load_record(kept) == record
     assert "No photographs" in text
+    assert document.main([str(saved), str(saved)]) == 0
+    assert (
+        "one run of it, bare once more with 1 rounds" in (tmp_path / "performance.md").read_text()
+    )
+
+
+def test_tables_that_were_measured_again() -> None:
+    def record(rate: float, table: str, version: str = "1") -> Record:
+        facts = {"tables": [{"name": "t", "text": table}, {"name": "u"}][: 1 + (rate == 1)]}
+        where = replace(environment(()), fastdata=version)
+        return Record(
+            environment=where,
+            options={"rounds": 9},
+            cases=(_measured("t/a", rate),),
+            facts=facts,
+        )
+
+    first, later = record(1, "old"), record(2, "new")
+    merged = document.measured_again(first, later)
+    assert merged.cases == later.cases
+    assert merged.facts["tables"] == [{"name": "t", "text": "new"}, {"name": "u"}]
+    assert merged.facts["again"] == ["t once more with 9 rounds"]
+    with pytest.raises(UsageError, match="do not mix"):
+        document.measured_again(first, record(2, "new", version="2"))
 
 
 def test_a_side_that_fails_costs_only_its_row(

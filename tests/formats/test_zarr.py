@@ -240,7 +240,7 @@ def test_chunks_chosen_without_options() -> None:
 def test_parts_are_whole_files() -> None:
     photo = pixels((224, 224, 3))
     assert plan(ZarrWriteOptions(chunk=1000), photo).limits.samples == 1000
-    assert plan(ZarrWriteOptions(chunk=10), photo).limits.samples == 110
+    assert plan(ZarrWriteOptions(chunk=10), photo).limits.samples == 220
     assert plan(ZarrWriteOptions(), photo).limits.samples == 256
 
 
