@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,12 @@ def _peers(record: Record) -> str:
 
 
 def _losses(record: Record, tables: Sequence[TableFacts]) -> Iterator[str]:
-    """Yield a line for each row that is behind, and for each peer that is ahead of one."""
+    """Yield lines for the rows that are behind, and for each peer that is ahead of one."""
     lines = []
     for table in tables:
-        lines += [_loss(table, each) for each in judge(record, table) if _behind(each)]
+        behind = [each for each in judge(record, table) if _behind(each)]
+        for why, rows in groupby(behind, lambda each: _why(each.row.case)):
+            lines.append(f"- **{table.title}**: {'; '.join(map(_loss, rows))}. {why}")
         lines += _ahead(record, table)
     yield from lines or ["Every target is met, and no library measured here is ahead."]
 
@@ -155,7 +158,7 @@ def _behind(judged: Judgement) -> bool:
     return judged.verdict is not Verdict.MET
 
 
-def _loss(table: TableFacts, judged: Judgement) -> str:
+def _loss(judged: Judgement) -> str:
     row, both = judged.row, judged.comparison
     if judged.verdict is Verdict.NOT_MEASURED:
         found = "not measured"
@@ -165,7 +168,7 @@ def _loss(table: TableFacts, judged: Judgement) -> str:
     else:
         pairs = [(figure(judged.ours, limit), limit) for limit in row.limits if judged.ours]
         found = ", ".join(f"{value:.3g} of {of.most:g} {of.unit}" for value, of in pairs if value)
-    return f"- **{table.title}: {row.what}**: {found}. {_why(row.case)}"
+    return f"{row.what} {found}"
 
 
 def _why(name: str) -> str:

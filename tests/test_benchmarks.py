@@ -190,9 +190,8 @@ def test_a_row_is_judged_by_its_reference(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(document, "TABLES", (table,))
     losses = list(document._losses(record, [facts]))
     assert losses == [
-        "- **T: slow**: 0.50 (0.50–0.50) of 0.9. Reading takes it all.",
-        "- **T: absent**: not measured. Not explained yet.",
-        "- **T: free**: 0.25 (0.25–0.25) of its reference. Not explained yet.",
+        "- **T**: slow 0.50 (0.50–0.50) of 0.9. Reading takes it all.",
+        "- **T**: absent not measured; free 0.25 (0.25–0.25) of its reference. Not explained yet.",
         "- **T: what peer does** is ahead of: fast 0.50 (0.50–0.50); slow 0.12 (0.12–0.12);"
         " free 0.06 (0.06–0.06).",
     ]
