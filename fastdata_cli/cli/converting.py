@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import typer
 
 from fastdata_cli.cli.output import say
@@ -31,19 +36,37 @@ def run_plan(
             preflight(plan)
         report = convert(plan, jobs=jobs, overwrite=overwrite, listener=listener)
     except KeyboardInterrupt:
-        kept = staging_root(plan.path)
-        text = "interrupted: nothing was finished yet, nothing is left behind"
-        if kept.exists():
-            text = (
-                f"interrupted: finished parts are kept in {kept}; "
-                "the same command continues from there"
-            )
-        say(text, style="yellow")
+        say(_how_it_stands(plan, overwrite=overwrite), style="yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if report.interrupted:
-        say(f"interrupted, but too late: {plan.path} is complete", style="yellow")
+        say(_too_late(plan.path), style="yellow")
         raise typer.Exit(EXIT_INTERRUPTED)
     return report
+
+
+@contextlib.contextmanager
+def complete(path: Path) -> Iterator[None]:
+    """Say, where somebody interrupts the block, that the dataset at ``path`` is complete."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(_too_late(path), style="yellow")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _how_it_stands(plan: Plan, *, overwrite: bool) -> str:
+    kept = staging_root(plan.path)
+    if kept.exists():
+        return (
+            f"interrupted: finished parts are kept in {kept}; the same command continues from there"
+        )
+    if not overwrite and plan.growth is None and os.path.lexists(plan.path):
+        return _too_late(plan.path)  # nothing stood there before
+    return "interrupted: nothing was finished yet, nothing is left behind"
+
+
+def _too_late(path: Path) -> str:
+    return f"interrupted, but too late: {path} is complete"
 
 
 def _end_if_published(plan: Plan, listener: Talk) -> None:

@@ -78,6 +78,25 @@ def test_a_late_interruption_waits_for_the_dataset_and_its_list(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize(
+    "when",
+    [
+        "fastdata_cli.operations.convert.ConvertReport.__init__",
+        "fastdata_cli.cli.commands.convert._show",
+    ],
+)
+def test_an_interruption_behind_the_publishing_says_that_all_is_there(
+    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(when, pressed)
+    text = convert(run, tree, tmp_path / "out.raw", code=130)
+    assert "too late" in text
+    assert len(open_reader(tmp_path / "out.raw")) == 20
+
+
 def test_a_second_interruption_is_obeyed(
     run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

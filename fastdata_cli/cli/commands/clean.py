@@ -24,6 +24,7 @@ from fastdata_cli.cli.clean_output import (
     restore_table,
     summary_tables,
 )
+from fastdata_cli.cli.converting import complete
 from fastdata_cli.cli.output import data, reports_errors, say, talk
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
@@ -143,8 +144,9 @@ def _into_dataset(asked: _Asked, output: Path) -> int:
             jobs=asked.jobs,
             listener=listener,
         )
-    if not asked.quiet:
-        clean_dataset.show(report, timings=asked.timings)
+    with complete(Path(report.path)):
+        if not asked.quiet:
+            clean_dataset.show(report, timings=asked.timings)
     return report.bad + report.left_out
 
 

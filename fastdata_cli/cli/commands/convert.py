@@ -9,7 +9,7 @@ import typer
 
 from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
-from fastdata_cli.cli.converting import run_plan
+from fastdata_cli.cli.converting import complete, run_plan
 from fastdata_cli.cli.output import reports_errors, talk
 from fastdata_cli.cli.planning import append_planner, new_planner
 from fastdata_cli.cli.progress import Talk
@@ -106,8 +106,9 @@ def _convert(
             _show_estimate(estimate(plan, jobs=jobs))
             return
         report = run_plan(plan, jobs, overwrite, listener, look_ahead=not no_preflight)
-    if not quiet:
-        _show(report, timings)
+    with complete(Path(report.path)):
+        if not quiet:
+            _show(report, timings)
     if report.too_many_bad:
         raise TooManyBadError(
             f"{_what_is_wrong(report)}; the good samples are in {report.path}",
