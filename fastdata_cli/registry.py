@@ -94,7 +94,9 @@ def for_destination(path: Path, to: str | None = None) -> Format:
     """
     found = get(to) if to else by_suffix(path)
     if found is None:
-        suffixes = " ".join(suffix for each in all_formats() for suffix in each.suffixes)
+        suffixes = " ".join(
+            suffix for each in all_formats() if each.open_writer for suffix in each.suffixes
+        )
         raise UnknownFormatError(
             f"the suffix of {path.name!r} stands for no format",
             hint=f"end it in one of {suffixes}, or name the format with --to "

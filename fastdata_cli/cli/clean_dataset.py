@@ -56,7 +56,8 @@ def clean_into(
         listener.notice(f"keys are relative to {opened.root}")
     for remark in opened.remarks:
         listener.notice(f"source: {remark}")
-    check_destination(out, row, overwrite=overwrite, source=opened.folder)
+    walked = opened.format != "list"
+    check_destination(out, row, overwrite=overwrite, source=opened.folder, walked=walked)
     options = ConvertOptions(payload=opened.reader.schema.payload.value, max_bad="100%", **policy)
     plan = make_plan(opened, out, row, options, write, listener, clean=checks)
     report = run_plan(plan, jobs, overwrite, listener)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fastdata_cli.cli.output import require_place
+from fastdata_cli.cli.output import require_page_place
 from fastdata_cli.cli.page.write import write_page
 from fastdata_cli.keys import printable, to_bytes
 from fastdata_cli.operations.clean.gallery import GalleryCollector
@@ -33,7 +33,7 @@ class GalleryPage:
     """
 
     def __init__(self, path: Path, judge: Judge, listener: Listener) -> None:
-        require_place(path)
+        require_page_place(path)
         self._path = path
         self._listener = listener
         self._collector = GalleryCollector(

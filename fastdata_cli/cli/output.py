@@ -47,6 +47,9 @@ def data() -> Console:
     return Console(highlight=False, width=width)
 
 
+_PAGE_BYTES = 64
+
+
 def say(text: str, *, style: str = "") -> None:
     """Print one line to stderr, without markup."""
     talk().print(Text(printable(text), style=style), soft_wrap=True)
@@ -99,6 +102,23 @@ def require_place(path: Path | None) -> None:
             f"{printable(str(path))} cannot be written",
             hint="give a file in a folder that exists and can be written",
         )
+
+
+def require_page_place(path: Path | None) -> None:
+    """As ``require_place``, for a page: nothing but an earlier page is replaced by it.
+
+    Raises:
+        UsageError: it cannot be written, or something else is there.
+    """
+    require_place(path)
+    if path is not None and path.is_file() and path.stat().st_size:
+        with open(path, "rb") as file:
+            start = file.read(_PAGE_BYTES).lstrip().lower()
+        if not start.startswith(b"<!doctype html"):
+            raise UsageError(
+                f"{printable(str(path))} is there, and is no page: it is not overwritten",
+                hint="choose another name, such as page.html",
+            )
 
 
 def _os_error_text(problem: OSError) -> str:

@@ -45,7 +45,13 @@ def new_planner(
 
     def plan(source: Source, listener: Talk) -> Plan:
         if not dry_run:
-            check_destination(path, row, overwrite=overwrite, source=source.folder)
+            check_destination(
+                path,
+                row,
+                overwrite=overwrite,
+                source=source.folder,
+                walked=source.format != "list",
+            )
         return make_plan(source, path, row, options, write_options, listener)
 
     return plan

@@ -13,7 +13,7 @@ import numpy as np
 
 from fastdata_cli.errors import MissingDependencyError, UnsupportedError
 from fastdata_cli.loading.samplers import Positions
-from fastdata_cli.loading.samples import EncodedImages, Samples
+from fastdata_cli.loading.samples import EncodedImages, Samples, call_transform
 from fastdata_cli.loading.shared import Loan
 
 try:
@@ -131,7 +131,10 @@ class FastDataset(Samples, Dataset[Any]):
             batch = self.images.stored(indices)
             columns = self._columns(indices, batch.labels)
             return [
-                (self.transform(self.images.own(batch.image(at), index)), *map(_plain, row))
+                (
+                    call_transform(self.transform, self.images.own(batch.image(at), index)),
+                    *map(_plain, row),
+                )
                 for at, (index, *row) in enumerate(zip(indices.tolist(), *columns, strict=True))
             ]
         if not self.decode:

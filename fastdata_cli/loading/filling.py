@@ -13,7 +13,7 @@ from fastdata_cli.errors import BadSampleError
 from fastdata_cli.keys import printable
 from fastdata_cli.loading.flight import Pending, Stored, Task
 from fastdata_cli.loading.images import Allocate, ImageSource
-from fastdata_cli.loading.samples import EncodedImages, Transform
+from fastdata_cli.loading.samples import EncodedImages, Transform, call_transform
 
 Shape = tuple[tuple[int, ...], np.dtype[Any]]
 _NOTHING = np.empty(0, np.uint8)
@@ -157,7 +157,7 @@ class Transforming:
 
     def _transformed(self, image: NDArray[Any], index: int) -> Any:
         try:
-            return self._transform(image)
+            return call_transform(self._transform, image)
         except Exception as problem:
             key = printable(self._source.reader.keys()[index])
             problem.add_note(f"in the transform of sample {index}, {key}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -93,4 +94,21 @@ class GivenOrder(Sampler):
     def _pieces(self, epoch: int) -> Iterator[Positions]:
         positions = iter(self._positions)
         while piece := list(itertools.islice(positions, _PIECE)):
-            yield np.array(piece, np.int64)
+            yield _whole_numbers(piece)
+
+
+def _whole_numbers(piece: list[Any]) -> Positions:
+    """Return positions as int64.
+
+    Raises:
+        UsageError: they are no whole numbers: a mask, say, or fractions.
+    """
+    try:
+        if any(isinstance(each, bool | np.bool_) for each in piece):
+            raise TypeError("a mask")
+        return np.array([operator.index(each) for each in piece], np.int64)
+    except (TypeError, OverflowError) as problem:
+        raise UsageError(
+            f"a sampler gives positions, whole numbers; this one gave {piece[0]!r} …",
+            hint="of a mask, give numpy.flatnonzero(mask)",
+        ) from problem

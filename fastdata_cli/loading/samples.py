@@ -21,6 +21,19 @@ from fastdata_cli.loading.images import ImageSource
 Transform = Callable[[NDArray[Any]], Any]
 
 
+def call_transform(transform: Transform, image: NDArray[Any]) -> Any:
+    """Return what a transform makes of an image.
+
+    Raises:
+        RuntimeError: it raised StopIteration, which would pass for the end of the epoch (as in
+            generators, PEP 479).
+    """
+    try:
+        return transform(image)
+    except StopIteration as problem:
+        raise RuntimeError("the transform raised StopIteration") from problem
+
+
 class EncodedImages(NamedTuple):
     """The files of N images, one after another; a batch where ``decode=False``."""
 

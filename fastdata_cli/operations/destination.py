@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from fastdata_cli.contract import Format
+from fastdata_cli.contract import Capability, Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.name_limits import name_limits
@@ -14,7 +14,12 @@ from fastdata_cli.storage.staging import Staging, is_exchanging, staging_root
 
 
 def check_destination(
-    path: Path, row: Format, *, overwrite: bool, source: Path | None = None
+    path: Path,
+    row: Format,
+    *,
+    overwrite: bool,
+    source: Path | None = None,
+    walked: bool = True,
 ) -> None:
     """Raise unless a run may write at ``path``, or may find that it has written there.
 
@@ -24,6 +29,7 @@ def check_destination(
     Args:
         overwrite: a dataset of ours may stand there, and will be replaced.
         source: where the source lies; a destination that is, holds or lies in it is never replaced.
+        walked: what the source holds is found by looking; False for a list of paths.
 
     Raises:
         UsageError: its folder does not exist or cannot be written, or its name is too long.
@@ -44,10 +50,11 @@ def check_destination(
             f"{len(staging_root(path).name) - len(path.name)} bytes",
             hint="choose a shorter one, or a folder higher up",
         )
-    if row.name == "tree" and source is not None and _lies_in(path, source):
+    found_again = row.name == "tree" or walked
+    if found_again and source is not None and source.is_dir() and _lies_in(path, source):
         raise UsageError(
             f"{shown} lies in the source, whose next reading would find it",
-            hint="choose a folder beside the source",
+            hint="choose a place beside the source",
         )
     # Shards that an interrupted publish left belong to the run that is to be continued; its writer
     # still refuses those of others.
@@ -57,7 +64,7 @@ def check_destination(
     if unfinished and not overwrite and Staging(path).is_remnant:
         return
     if not overwrite:
-        raise _exists_already(path)
+        raise _exists_already(path, row)
     if source is not None and _overlap(path.resolve(), source.resolve()):
         raise DestinationExistsError(f"{shown} and the source overlap: it is not overwritten")
     if not (_is_ours(path) or is_exchanging(path)):
@@ -86,14 +93,14 @@ def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | N
         if manifest is not None:
             staging.clear()
             return manifest
-    raise _exists_already(path)
+    raise _exists_already(path, row)
 
 
-def _exists_already(path: Path) -> DestinationExistsError:
+def _exists_already(path: Path, row: Format) -> DestinationExistsError:
     return DestinationExistsError(
         f"{path} exists already{_cleared_remnant(path)}",
-        hint="choose another destination, or add --overwrite to replace a dataset of fastdata, "
-        "or --append to add to it",
+        hint="choose another destination, or add --overwrite to replace a dataset of fastdata"
+        + (", or --append to add to it" if Capability.APPEND in row.capabilities else ""),
         path=str(path),
     )
 

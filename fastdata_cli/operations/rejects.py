@@ -42,6 +42,8 @@ def read_rejects(destination: Path) -> list[Reject]:
     """
     path = rejects_path(destination)
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ValueError("no file")
         return [_reject(line) for line in path.read_bytes().splitlines() if line.strip()]
     except FileNotFoundError:
         return []

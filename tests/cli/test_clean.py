@@ -329,3 +329,11 @@ def test_errors_leave_no_file_behind(run: Run, folder: Path) -> None:
         assert "is for files" in run("clean", "in.lmdb", flag, "x", code=2).stderr
     left = {path.name for path in folder.parent.iterdir()}
     assert left == {"images", "in.lmdb", "in.lmdb.rejects.jsonl"}
+
+
+def test_a_link_is_not_made_a_cache(run: Run, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    result = run("clean", tree, "--cache", tmp_path / "link", code=2)
+    assert "no file of its own" in result.output.replace("\n", " ")
+    assert (tmp_path / "link").is_symlink()

@@ -380,3 +380,13 @@ def test_fewer_pictures_are_still_spread_over_the_set() -> None:
     shown = [int(at) for at in re.findall(r'title="/d/(\d\d)\.jpg"', page)]
     assert 20 <= len(shown) <= 40
     assert shown == list(range(1, 60, 2))
+
+
+def test_nothing_but_a_page_is_replaced(run: Run, tree: Path, tmp_path: Path) -> None:
+    image = next(tree.rglob("*.jpg"))
+    before = image.read_bytes()
+    result = run("clean", tree, "--gallery", image, code=2)
+    assert "is no page" in result.output.replace("\n", " ")
+    assert image.read_bytes() == before
+    for _ in range(2):
+        run("clean", tree, "--gallery", tmp_path / "page.html")

@@ -97,6 +97,13 @@ def test_an_interruption_behind_the_publishing_says_that_all_is_there(
     assert len(open_reader(tmp_path / "out.raw")) == 20
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_place_in_the_source_is_refused(run: Run, tree: Path, name: str) -> None:
+    """The next reading of the folder would take it for a class."""
+    assert "lies in the source" in convert(run, tree, tree / name, code=2).replace("\n", " ")
+    assert not (tree / name).exists()
+
+
 def test_a_second_interruption_is_obeyed(
     run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,3 +151,23 @@ def test_formats(run: Run) -> None:
     rows = json.loads(run("formats", "--json").stdout)
     assert {"name", "suffixes", "payloads", "capabilities", "write_options"} <= set(rows[0])
     assert "formats:" in run("formats", "nope", code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["own.tar", "own.lmdb"])
+def test_no_part_of_the_dataset_is_overwritten(
+    run: Run, tree: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+    run("convert", tree, out)
+    part = out if out.is_file() else out / "data.mdb"
+    before = part.read_bytes()
+    said = run("inspect", out, "--sample", "0", "-o", part, code=2).output
+    assert "belongs to the dataset" in said.replace("\n", " ")
+    assert part.read_bytes() == before
+
+
+def test_a_picture_of_the_source_is_not_overwritten(run: Run, tree: Path) -> None:
+    image = next(tree.rglob("*.jpg"))
+    before = image.read_bytes()
+    run("inspect", tree, "--sample", "1", "-o", image, code=2)
+    assert image.read_bytes() == before

@@ -121,6 +121,23 @@ def test_a_sampler_of_somebody_else(paths: dict[str, Path]) -> None:
         FastLoader(paths["raw"], sampler=(i for i in range(3)))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "positions", [np.arange(COUNT) > 2, [True, False], [1.5, 2.5], ["a"], np.zeros((2, 2), int)]
+)
+def test_what_a_sampler_gives_must_be_positions(paths: dict[str, Path], positions: Any) -> None:
+    with pytest.raises(UsageError, match="whole numbers"):
+        list(FastLoader(paths["raw"], 4, sampler=positions))
+
+
+@pytest.mark.parametrize("kind", [FastLoader, FastDataset])
+def test_a_transform_cannot_end_the_epoch(paths: dict[str, Path], kind: Any) -> None:
+    def exhausted(_: Any) -> Any:
+        return next(iter(()))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(kind(paths["raw"], transform=exhausted))
+
+
 def test_drop_last_and_length(paths: dict[str, Path]) -> None:
     loader = FastLoader(paths["raw"], 4, drop_last=True, epochs=2)
     assert [len(images) for images, _ in loader] == [4] * 20
@@ -372,7 +389,8 @@ def test_a_dataset_brings_its_own_settings(paths: dict[str, Path]) -> None:
 def test_opencv_has_its_threads_again_afterwards(paths: dict[str, Path]) -> None:
     before = cv2.getNumThreads()
     try:
-        next(iter(FastLoader(paths["lmdb"], size=4)))  # resize.opencv settles for the process
+        with iter(FastLoader(paths["lmdb"], size=4)) as first:
+            next(first)  # resize.opencv settles for the process
         cv2.setNumThreads(3)
         loaders = [FastLoader(paths["lmdb"], 4, size=4) for _ in range(2)]
         with iter(loaders[0]) as one, iter(loaders[1]) as two:

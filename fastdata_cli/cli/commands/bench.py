@@ -12,7 +12,7 @@ import typer
 from fastdata_cli import registry
 from fastdata_cli.cli import bench_export, bench_tables, flags
 from fastdata_cli.cli.bench_comparison import slower_lines
-from fastdata_cli.cli.output import data, reports_errors, require_place, say
+from fastdata_cli.cli.output import data, reports_errors, require_page_place, require_place, say
 from fastdata_cli.cli.page import render_page
 from fastdata_cli.cli.page.write import write_page
 from fastdata_cli.cli.progress import Talk
@@ -73,8 +73,8 @@ def _bench(
         raise UsageError("--json, --csv and --markdown exclude each other")
     share = _share(fail_if_slower, compare)
     before = load_record(compare) if compare else None
-    for target in (save, report_file):
-        require_place(target)
+    require_place(save)
+    require_page_place(report_file)
     options = BenchOptions(**flags.pick(BenchOptions, values))
     readers = _open(paths)
     with Talk("measuring", quiet=quiet, rate=False) as listener:
@@ -88,10 +88,10 @@ def _bench(
                 listener.notice(f"slower than the record: measured {attempt}, to be sure")
                 again = _run(readers, options, listener, None)
                 changes = confirmed(changes, compare_records(again, before, share=share))
-    _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    if report_file is not None:
+    if report_file is not None:  # first: who reads the tables may go away
         write_page(render_page(found, changes), report_file)
         say(f"page → {printable(str(report_file))}")
+    _show(found, changes, as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if changes is not None and fail_if_slower and changes.slower:
         for line in slower_lines(changes):
             say(line, style="red")

@@ -18,7 +18,7 @@ from fastdata_cli.cli.output import data, reports_errors, say
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.contract import Format, Reader
 from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
-from fastdata_cli.keys import to_text
+from fastdata_cli.keys import printable, to_text
 from fastdata_cli.operations.diff import diff
 from fastdata_cli.operations.inspect import (
     InspectReport,
@@ -130,7 +130,7 @@ def _take_out(reader: Reader, which: str, output: str | None) -> None:
     if reader.schema.payload is Payload.PIXELS:
         _only_png(output, "the sample is pixels")
     found = find_sample(reader, which)
-    _write(output, image_file(found, reader.schema.payload))
+    _write(output, image_file(found, reader.schema.payload), reader)
     say(f"{to_text(found.key)}, label {found.label} → {output}")
 
 
@@ -138,7 +138,7 @@ def _draw(reader: Reader, path: Path) -> None:
     from fastdata_cli.imaging.encode import encode_png
 
     _only_png(str(path), "a contact sheet is drawn")
-    _write(str(path), encode_png(contact_sheet(reader)))
+    _write(str(path), encode_png(contact_sheet(reader)), reader)
     say(f"contact sheet → {path}")
 
 
@@ -147,14 +147,26 @@ def _only_png(output: str, why: str) -> None:
         raise UsageError(f"{output}: {why}, and stored as PNG", hint="let the name end in .png")
 
 
-def _write(output: str, content: bytes) -> None:
+def _write(output: str, content: bytes, reader: Reader) -> None:
     if output == "-":
         sys.stdout.buffer.write(content)
         return
+    _refuse_own_file(Path(output), reader)
     try:
         Path(output).write_bytes(content)
     except OSError as problem:
         raise StorageError(f"cannot write {output}: {problem.strerror}") from problem
+
+
+def _refuse_own_file(output: Path, reader: Reader) -> None:
+    """Raise if writing there would replace a part of the dataset that is looked at."""
+    place, dataset = output.resolve(), reader.path.resolve()
+    within = place == dataset or dataset in place.parents
+    if output.exists() and (within or place in (file.resolve() for file in reader.files())):
+        raise UsageError(
+            f"{printable(str(output))} belongs to the dataset: it is not overwritten",
+            hint="choose a file that is not there yet",
+        )
 
 
 def _show(report: InspectReport) -> None:

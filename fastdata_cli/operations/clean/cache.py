@@ -208,6 +208,11 @@ def _require_ours(path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Make an empty cache beside its place and put it there whole: a kill leaves no half of one."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise UsageError(
+            f"{path} is no file of its own: it is not made a cache",
+            hint="give the place of a file, not a link or a device",
+        )
     fresh = path.with_name(f".{path.name}.{os.getpid()}.partial")
     fresh.unlink(missing_ok=True)
     try:
