@@ -54,6 +54,11 @@ class KeyTable(Sequence[str]):
         return cls.from_texts(to_text(key) for key in keys)
 
     @classmethod
+    def of(cls, keys: Sequence[str]) -> KeyTable:
+        """Return ``keys`` themselves if they are a table, else a table of them."""
+        return keys if isinstance(keys, KeyTable) else cls.from_keys(keys)
+
+    @classmethod
     def from_texts(cls, texts: Iterable[str]) -> KeyTable:
         """Build the table from keys that are in their text form already."""
         parts = [text.encode("utf-8", "surrogateescape") for text in texts]

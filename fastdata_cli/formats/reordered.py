@@ -55,9 +55,8 @@ class ReorderedReader(IndexedReader[Reader]):
         handle.close()
 
     def _load_table(self) -> SampleTable:
-        keys = self._stored.keys()
         return SampleTable(
-            keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys),
+            KeyTable.of(self._stored.keys()),
             self._stored.labels(),
             np.empty(0, np.uint64),
             np.broadcast_to(np.int64(self.schema.pixel_bytes), len(self)),

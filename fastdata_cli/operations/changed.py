@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Reader
 from fastdata_cli.engines.local import ordered_map
 from fastdata_cli.errors import BadSampleError
-from fastdata_cli.operations.continuing import some, table_of
+from fastdata_cli.key_table import KeyTable
+from fastdata_cli.operations.continuing import some
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.packer import Good
 from fastdata_cli.operations.pairing import Pairing
@@ -53,7 +54,7 @@ def say_what_changed(
     transform = transform_for(options, source.reader.schema, standing.schema)
     changed = list(_differing(source.reader, standing, pairing, picked, transform))
     if changed:
-        keys = table_of(standing)
+        keys = KeyTable.of(standing.keys())
         names = some((keys.text(int(pairing.first[at])) for at in changed), len(changed))
         text = f"{len(changed):,} samples have changed in the source and stay as they were: {names}"
         if len(picked) < len(newer):

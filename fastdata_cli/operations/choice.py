@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Format, Reader
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
-from fastdata_cli.operations.continuing import label_of, some, table_of
+from fastdata_cli.operations.continuing import label_of, some
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.pairing import Pairing, pair
 from fastdata_cli.operations.rejects import read_rejects
@@ -63,8 +63,8 @@ class Choice:
 
 def choose(source: Source, standing: Standing, request: AppendRequest) -> Choice:
     """Compare a source with a dataset and its rejects."""
-    current = table_of(source.reader)
-    pairing = pair(table_of(standing.reader), current)
+    current = KeyTable.of(source.reader.keys())
+    pairing = pair(KeyTable.of(standing.reader.keys()), current)
     listed = {to_text(each.key): each for each in read_rejects(standing.path) if each.index >= 0}
     missing = pairing.only_second
     bad = np.fromiter((current.text(at) in listed for at in missing.tolist()), bool, len(missing))
@@ -94,7 +94,10 @@ def _held(pairing: Pairing, current: KeyTable, listed: Mapping[str, Reject]) -> 
 
 def say_what_stays(choice: Choice, listener: Listener) -> None:
     """Tell what of the dataset is not as the source has it now, and stays as it is."""
-    own, current = table_of(choice.standing.reader), table_of(choice.source.reader)
+    own, current = (
+        KeyTable.of(choice.standing.reader.keys()),
+        KeyTable.of(choice.source.reader.keys()),
+    )
     if not len(choice.pairing.first) and len(own) and len(current):
         listener.notice(
             f"not one key of the source is in the dataset: {current.text(0)} here, {own.text(0)} "

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.contract import Reader
 from fastdata_cli.errors import StaleStagingError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import printable, to_text
@@ -43,7 +42,7 @@ def remember_source(plan: Plan) -> None:
     root = staging_root(plan.path)
     if not root.is_dir():  # a writer with a place of its own
         return
-    keys, names = table_of(plan.source.reader), plan.source.reader.schema.class_names
+    keys, names = KeyTable.of(plan.source.reader.keys()), plan.source.reader.schema.class_names
     classes = KeyTable.from_keys(names)
     columns = (keys.blob, keys.offsets, plan.source.reader.labels(), classes.blob, classes.offsets)
     with storage_errors(root / _RECORD), open(root / _RECORD, "wb") as file:
@@ -99,12 +98,6 @@ def label_of(label: int, names: Sequence[str]) -> str:
     return names[label] if 0 <= label < len(names) else str(label)
 
 
-def table_of(reader: Reader) -> KeyTable:
-    """Return the keys of a reader as a table."""
-    keys = reader.keys()
-    return keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
-
-
 def _changed_since(plan: Plan, started: float) -> Iterator[tuple[str, int]]:
     """Yield each file of the source that changed since.
 
@@ -138,7 +131,7 @@ def _of_the_source(plan: Plan, root: Path, started: float) -> str:
         return "the source has other keys, labels or classes now"
     keys, labels, names = KeyTable(*columns[:2]), columns[2], list(KeyTable(*columns[3:]))
     reader = plan.source.reader
-    current = table_of(reader)
+    current = KeyTable.of(reader.keys())
     pairing = pair(keys, current)
     changed = np.array([number for _, number in _changed_since(plan, started)], np.int64)
     own = reader.schema.class_names

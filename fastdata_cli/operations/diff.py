@@ -89,7 +89,7 @@ def diff(first: Reader, second: Reader, *, listener: Listener | None = None) -> 
         listener: told how far it is.
     """
     listener = listener or Silent()
-    pairing = pair(_table(first), _table(second))
+    pairing = pair(KeyTable.of(first.keys()), KeyTable.of(second.keys()))
     tally = _Tally()
     names = (first.schema.class_names, second.schema.class_names)
     if all(names) and names[0] != names[1]:
@@ -98,7 +98,7 @@ def diff(first: Reader, second: Reader, *, listener: Listener | None = None) -> 
         ("only-in-first", first, pairing.only_first),
         ("only-in-second", second, pairing.only_second),
     ):
-        keys = _table(reader)
+        keys = KeyTable.of(reader.keys())
         for position in positions.tolist():
             tally.note(Difference(keys.text(position), kind))
     compare = _Comparison(first, second)
@@ -246,11 +246,6 @@ def _label_words(first: Reader, second: Reader) -> tuple[Mapping[int, str], Mapp
         return {}, {}
     words = [dict(enumerate(each)) | {UNLABELLED: "no label"} for each in names]
     return words[0], words[1]
-
-
-def _table(reader: Reader) -> KeyTable:
-    keys = reader.keys()
-    return keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
 
 
 def _apart(one: object, other: object) -> str:

@@ -171,7 +171,7 @@ def find_sample(reader: Reader, which: str) -> Sample:
         BadSampleError: it cannot be read.
     """
     keys = reader.keys()
-    table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+    table = KeyTable.of(keys)
     position = table.find(which)
     if position is None:
         position = table.find_text(which)

@@ -162,6 +162,5 @@ def _described(
 
 
 def _fingerprint(reader: Reader) -> str:
-    keys = reader.keys()
-    table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+    table = KeyTable.of(reader.keys())
     return fingerprint(table, reader.labels(), reader.schema.class_names)

@@ -84,7 +84,7 @@ def require_index(samples: int, keys: Sequence[str]) -> None:
     Raises:
         UsageError: they are too many.
     """
-    table = keys if isinstance(keys, KeyTable) else KeyTable.from_keys(keys)
+    table = KeyTable.of(keys)
     each = _COLUMN_BYTES + len(table.blob) / max(len(table), 1)
     if samples * each > _MOST_BYTES:
         raise UsageError(_TOO_LARGE.format(samples), hint=_HINT)
