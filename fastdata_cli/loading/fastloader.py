@@ -174,14 +174,19 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         Batches before that are not read. Any rank may load the state of any other.
 
         Raises:
-            UsageError: the state is that of another order, batch size or dataset.
+            UsageError: it is no such state, or that of another order, batch size or dataset.
         """
-        ours, theirs = self._settings(), dict(state["settings"])
+        try:
+            place = Place(whole("epoch", state["epoch"], 0), whole("batch", state["batch"], 0))
+            theirs = dict(state["settings"])
+        except (KeyError, TypeError, ValueError) as problem:
+            raise UsageError(f"not a state of a FastLoader: {problem!r}") from problem
+        ours = self._settings()
         changed = sorted(name for name in ours | theirs if ours.get(name) != theirs.get(name))
         if changed:
             words = (f"{name} was {theirs.get(name)}, is {ours.get(name)}" for name in changed)
             raise UsageError(f"the state is that of another loader: {'; '.join(words)}")
-        self._next = self._place = Place(state["epoch"], state["batch"])
+        self._next = self._place = place
 
     def _settings(self) -> dict[str, Any]:
         """Return all that decides which samples a batch has, but for its place and rank."""

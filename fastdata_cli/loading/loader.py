@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,19 +47,25 @@ _DEFAULT = LoaderOptions()
 
 
 def make_loader(
-    dataset: FastDataset, options: LoaderOptions = _DEFAULT, *, epochs: int = 1
+    source: str | os.PathLike[str] | Reader | FastDataset,
+    options: LoaderOptions = _DEFAULT,
+    *,
+    epochs: int = 1,
 ) -> DataLoader[Any]:
     """Return torch's DataLoader over a dataset; its batches are ``images, labels``.
 
     ``loader.batch_sampler.set_epoch(n)`` chooses the epoch; without it each iteration is the next.
 
     Args:
-        dataset: what to load.
+        source: path of a dataset, a reader, or a FastDataset, which brings its own settings.
         options: see ``resolved`` for what becomes of those that do not fit together.
         epochs: how many follow one another in one iteration, without a pause between them.
     """
     from torch.utils.data import DataLoader
 
+    from fastdata_cli.loading.dataset import FastDataset
+
+    dataset = source if isinstance(source, FastDataset) else FastDataset(source)
     final = resolved(dataset.reader, options)
     name, arguments = _order(final)
     sampler: Sampler = getattr(samplers, name)(len(dataset), **arguments)

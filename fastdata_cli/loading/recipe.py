@@ -26,7 +26,7 @@ from fastdata_cli.loading.flight import Filler, Flight, Place
 from fastdata_cli.loading.images import Allocate
 from fastdata_cli.loading.pipeline import Pipeline, RowTasks
 from fastdata_cli.loading.readahead import ROWS, ReadAhead
-from fastdata_cli.loading.samplers import BatchSampler, Positions, SequentialSampler
+from fastdata_cli.loading.samplers import BatchSampler, Positions, SequentialSampler, whole
 from fastdata_cli.loading.samples import Samples
 from fastdata_cli.timing.environment import usable_cores
 
@@ -140,9 +140,8 @@ def recipe_for(
     Raises:
         UsageError: a number that cannot be meant.
     """
-    for name, value in (("threads", threads), ("prefetch", prefetch)):
-        if value is not None and value < 1:
-            raise UsageError(f"{name} must be at least 1, not {value}")
+    threads = None if threads is None else whole("threads", threads, 1)
+    prefetch = None if prefetch is None else whole("prefetch", prefetch, 1)
     decodes = samples.images.decodes
     if threads is None:
         threads = usable_cores() if decodes else min(usable_cores(), _MOST_GATHERING)

@@ -17,6 +17,7 @@ from fastdata_cli.errors import DamagedDatasetError, UsageError
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging.resize import Fit, Interpolation
 from fastdata_cli.loading.images import ImageSource
+from fastdata_cli.loading.samplers import whole
 
 Transform = Callable[[NDArray[Any]], Any]
 
@@ -141,7 +142,8 @@ class Samples:
 def _checked_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     if size is None:
         return None
-    sides = (size, size) if isinstance(size, int) else tuple(size)
-    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise UsageError(f"size must be (height, width) in pixels, not {size!r}")
-    return (sides[0], sides[1])
+    try:
+        height, width = size if isinstance(size, Sequence) else (size, size)
+        return whole("size", height, 1), whole("size", width, 1)
+    except ValueError as problem:
+        raise UsageError(f"size must be (height, width) in pixels, not {size!r}") from problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -144,6 +145,23 @@ def test_any_cut_is_one_error(tmp_path: Path) -> None:
         if length > 60:
             assert isinstance(caught.value, DamagedDatasetError)
             assert "a zip without its directory" in str(caught.value)
+
+
+def test_a_cut_zip_is_named_as_one_whatever_it_was(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
+        file.writestr("a.jpg", bytes(999))
+    with pytest.raises(FastdataError, match="no format recognises"):
+        registry.open_reader(tmp_path / "photos.zip")
+    os.truncate(tmp_path / "photos.zip", 500)
+    with pytest.raises(DamagedDatasetError, match="a zip without its directory"):
+        registry.open_reader(tmp_path / "photos.zip")
+
+
+def test_a_zip_of_a_later_version_is_not_called_damaged(run: Run, tmp_path: Path) -> None:
+    data = bytearray(zipped(tmp_path / "a.zip").read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 200  # the version needed to extract, in the directory
+    (tmp_path / "a.zip").write_bytes(data)
+    assert "zip file version 20.0" in run("inspect", tmp_path / "a.zip", code=1).stderr
 
 
 def test_a_store_that_was_not_closed_says_so(run: Run, tmp_path: Path) -> None:

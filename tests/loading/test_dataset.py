@@ -179,6 +179,8 @@ def test_mixed_sizes_need_a_size(mixed_tree: Path) -> None:
 def test_pixels_are_resized_when_they_must_be(raw: Path) -> None:
     assert torch.equal(FastDataset(raw, size=(6, 5))[0][0], FastDataset(raw)[0][0])
     assert FastDataset(raw, size=3)[0][0].shape == (3, 3, 3)
+    of_numpy: Any = np.int64(3)  # as arithmetic gives it
+    assert FastDataset(raw, size=of_numpy)[0][0].shape == (3, 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,8 @@ def test_pixels_are_resized_when_they_must_be(raw: Path) -> None:
     [
         ({"size": (0, 4)}, UsageError, r"size must be \(height, width\)"),
         ({"size": (1, 2, 3)}, UsageError, r"size must be \(height, width\)"),
+        ({"size": 2.5}, UsageError, r"size must be \(height, width\)"),
+        ({"size": "224"}, UsageError, r"size must be \(height, width\)"),
         ({"fit": "fill"}, UsageError, "'fill' is not known"),
         ({"interpolation": "nearest"}, UsageError, "'nearest' is not known"),
         ({"decode": False}, UsageError, "decode=False, and its images are pixels"),

@@ -176,6 +176,17 @@ def test_a_state_of_another_loader_is_refused(paths: dict[str, Path]) -> None:
     ranks[1].load_state_dict(ranks[0].state_dict())
 
 
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"epoch": 1, "batch": 2}, {"epoch": -1, "batch": 0, "settings": {}}, {"epoch": "1"}, []],
+)
+def test_what_is_no_state_is_refused(paths: dict[str, Path], state: Any) -> None:
+    loader = FastLoader(paths["raw"], 4)
+    with pytest.raises(UsageError, match="not a state of a FastLoader"):
+        loader.load_state_dict(state)
+    assert loader.state_dict()["epoch"] == 0
+
+
 def test_a_bad_sample_is_named_when_its_batch_is_due(tmp_path: Path) -> None:
     tree = damaged_tree(tmp_path)
     loader = FastLoader(tree, 1, order="sequential", size=8, threads=3)
@@ -364,6 +375,7 @@ def test_pinned_memory_is_torchs_own(
         ({"on_bad": "fill"}, "on_bad='fill' is not known"),
         ({"arrays": "jax"}, "arrays='jax' is not known"),
         ({"threads": 0}, "threads must be at least 1"),
+        ({"threads": 1.5}, "threads must be a whole number"),
         ({"prefetch": 0}, "prefetch must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"epochs": 0}, "epochs must be at least 1"),

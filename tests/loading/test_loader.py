@@ -218,6 +218,15 @@ def test_the_line_to_paste_runs(paths: dict[str, Path], options: LoaderOptions) 
     assert [b[2].tolist() for b in pasted] == [b[2].tolist() for b in made]
 
 
+def test_a_path_is_loaded_as_it_is(paths: dict[str, Path]) -> None:
+    options = LoaderOptions(batch_size=3, order="sequential")
+    of_path, of_dataset = (
+        make_loader(source, options) for source in (paths["raw"], FastDataset(paths["raw"]))
+    )
+    for ours, theirs in zip(of_path, of_dataset, strict=True):
+        assert all(map(torch.equal, ours, theirs))
+
+
 def test_the_line_is_short(paths: dict[str, Path]) -> None:
     reader = open_reader(paths["zarr"])
     assert loader_line(reader, LoaderOptions(workers=8, order="random")) == (

@@ -24,8 +24,8 @@ _HEADER = struct.Struct("<4s22xHH")
 """What stands before a member: signature, lengths of its name and of what else there is."""
 
 _ENCRYPTED = 0x1
-# Of a directory; the last for versions that zipfile does not know.
-_BROKEN = (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError)
+# Of a directory.
+_BROKEN = (zipfile.BadZipFile, OSError, ValueError, struct.error)
 _MOST_METADATA = 64 << 20
 _NOT_ITS_CRC = "its CRC-32 is not that of the zip's directory"
 _SIDE = (*METADATA, ".zattrs", ".zmetadata")
@@ -43,17 +43,14 @@ def is_zip(path: Path) -> bool:
 
 
 def is_zipped_store(path: Path) -> bool:
-    """Tell whether a file is a zip with the metadata of a Zarr store; a cut one by its start."""
+    """Tell whether a file is a zip with the metadata of a Zarr store, or one that cannot say."""
     if not is_zip(path):
         return False
     try:
         with zipfile.ZipFile(path) as file:
             return _prefix(file.namelist()) is not None
-    except _BROKEN:
-        with open(path, "rb") as cut:
-            _, length, _ = _HEADER.unpack(cut.read(_HEADER.size).ljust(_HEADER.size))
-            first = cut.read(length).decode(errors="replace")
-        return first.rpartition("/")[2] in _SIDE or ".zarr" in path.suffixes
+    except (*_BROKEN, NotImplementedError):
+        return True
 
 
 class ZippedFiles:
@@ -61,7 +58,7 @@ class ZippedFiles:
 
     Raises:
         DamagedDatasetError: it has no directory, or one that is broken.
-        UnsupportedError: it is encrypted.
+        UnsupportedError: it is encrypted, or of a later version of zip than zipfile reads.
     """
 
     def __init__(self, root: Path) -> None:
@@ -69,6 +66,8 @@ class ZippedFiles:
         try:
             with zipfile.ZipFile(root) as file:
                 members = file.infolist()
+        except NotImplementedError as problem:
+            raise UnsupportedError(f"{root}: {problem}") from problem
         except _BROKEN as problem:
             raise DamagedDatasetError(
                 f"{root}: a zip without its directory, which stands at its end ({problem})",
