@@ -1,14 +1,17 @@
 """The error tree: facts as attributes, a hint for the person at the prompt, an exit code.
 
+What was typed cannot work, whatever is tried again: exit 2. What the data, the machine or another
+run did: exit 1.
+
     FastdataError                     exit 1
     ├── UsageError (ValueError)       exit 2
     │   ├── UnknownFormatError
     │   └── DestinationExistsError (FileExistsError)
     ├── SourceNotFoundError (FileNotFoundError)   exit 2
-    ├── NotADatasetError              the path holds nothing that any format recognises
+    ├── NotADatasetError              exit 2: the path holds nothing that any format recognises
     ├── DamagedDatasetError           recognised, and broken: names the file and what is wrong
     ├── MissingDependencyError (ImportError)
-    ├── UnsupportedError              a valid request that this format cannot serve
+    ├── UnsupportedError              exit 2: a valid request that this format cannot serve
     ├── StaleStagingError             an unfinished run of another command stands in the way
     ├── BusyError                     another process is writing the same destination
     ├── StorageError (OSError)        no space, no permission, file too large
@@ -89,6 +92,8 @@ class SourceNotFoundError(FastdataError, FileNotFoundError):
 class NotADatasetError(FastdataError):
     """The path exists, and no format recognises what it holds."""
 
+    exit_code = EXIT_USAGE
+
 
 class DamagedDatasetError(FastdataError):
     """A dataset was recognised and is broken, incomplete or of an unknown version."""
@@ -100,6 +105,8 @@ class MissingDependencyError(FastdataError, ImportError):
 
 class UnsupportedError(FastdataError):
     """The request is meaningful, and this format or build cannot serve it."""
+
+    exit_code = EXIT_USAGE
 
 
 class StaleStagingError(FastdataError):

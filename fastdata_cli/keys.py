@@ -16,6 +16,7 @@ _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 # Control characters, line separators, marks that reorder a line, and bytes that are not UTF-8.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_FORMULA = ("=", "+", "-", "@")
 _UNSAFE = re.compile(_INVISIBLE.pattern + "|%(?=[0-9A-Fa-f]{2})")
 
 
@@ -39,6 +40,15 @@ def from_text(text: str) -> str:
 def printable(text: str) -> str:
     """Return any text, a path say, with what a terminal would obey or refuse as ``%XX``."""
     return text if text.isprintable() else _INVISIBLE.sub(_shown, text)
+
+
+def inert(text: str) -> str:
+    """Return a text form that no spreadsheet takes for a formula; ``from_text`` undoes it.
+
+    A first character that would begin one becomes ``%XX`` (OWASP, *CSV Injection*; tabs and line
+    ends, which it names too, are no part of text forms).
+    """
+    return f"%{ord(text[0]):02X}{text[1:]}" if text.startswith(_FORMULA) else text
 
 
 def mended(text: str) -> str:

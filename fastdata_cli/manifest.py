@@ -58,6 +58,29 @@ class Manifest:
         schema = replace(self.schema, num_samples=num_samples, max_image_bytes=max_image_bytes)
         return replace(self, schema=schema, table=table or self.table)
 
+    def generation(self, number: int, samples: int, counts: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a run with this manifest adds as one of ``generations``."""
+        return {
+            "number": number,
+            "samples": samples,
+            "source": self.source.get("fingerprint", ""),
+            "tool": self.tool,
+            "counts": dict(counts),
+        }
+
+    @property
+    def runs(self) -> tuple[Mapping[str, Any], ...]:
+        """``generations``, with the only one of a dataset that was never added to."""
+        alone = self.generation(1, self.schema.num_samples or 0, self.counts)
+        return tuple(self.generations) or (alone,)
+
+    def continues(self, earlier: Manifest) -> bool:
+        """Tell whether appends to ``earlier`` made this: its samples are then the first ones."""
+        same = (self.format, self.options, self.schema.image_shape, self.schema.dtype) == (
+            earlier.format, earlier.options, earlier.schema.image_shape, earlier.schema.dtype,
+        )  # fmt: skip
+        return same and self.runs[: len(earlier.runs)] == earlier.runs
+
     def to_json(self) -> str:
         """Return the JSON text, the same for equal manifests."""
         record = {"fastdata_manifest": MANIFEST_VERSION, **asdict(self)}

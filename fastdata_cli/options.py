@@ -36,6 +36,8 @@ class OptionSpec:
     """``bytes`` lets people write ``1GB``."""
     short: str | None = None
     """A one-letter flag beside the long one."""
+    value: str | None = None
+    """What ``--help`` calls the value, such as ``FILE``."""
 
 
 def option(
@@ -46,9 +48,17 @@ def option(
     minimum: float | None = None,
     unit: str | None = None,
     short: str | None = None,
+    value: str | None = None,
 ) -> Any:
     """Declare one option: a dataclass field that carries the facts of its OptionSpec."""
-    facts = {"text": text, "choices": choices, "minimum": minimum, "unit": unit, "short": short}
+    facts = {
+        "text": text,
+        "choices": choices,
+        "minimum": minimum,
+        "unit": unit,
+        "short": short,
+        "value": value,
+    }
     return dataclasses.field(default=default, metadata=facts)
 
 
@@ -95,10 +105,28 @@ class Options:
         """Return the values as JSON-able plain data."""
         return dataclasses.asdict(self)
 
+    def words(self) -> list[str]:
+        """Return the flags that say the same on a command line; defaults are left out."""
+        return flag_words(
+            {
+                spec.name: value
+                for spec in self.specs()
+                if (value := getattr(self, spec.name)) != spec.default
+            }
+        )
+
 
 def flag(name: str) -> str:
     """Return the command-line spelling of an option."""
     return "--" + name.replace("_", "-")
+
+
+def flag_words(values: Mapping[str, Any]) -> list[str]:
+    """Return options that were set as words of a command line, one for a flag that is just on."""
+    words = []
+    for name, value in values.items():
+        words += [flag(name)] if value is True else [flag(name), str(value)]
+    return words
 
 
 def _plain(hint: Any) -> type:

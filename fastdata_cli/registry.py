@@ -2,7 +2,8 @@
 
 A plug-in is a distribution with an entry point in the group ``fastdata.formats`` whose value is a
 ``Format``. Modules are imported when a format is first asked for; a plug-in that fails to load, or
-that takes the name of another, is left out with a warning and hurts nobody.
+that takes the name of another, is left out with a warning and hurts nobody; so it is where one
+fails over a path that is no dataset of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -248,8 +250,26 @@ def _plugins() -> dict[str, Format]:
         if row.name in BUILT_IN or row.name in found:
             _warn(point, f"another format is called {row.name!r} already")
             continue
-        found[row.name] = row
+        found[row.name] = replace(row, recognises=_Guarded(row))
     return found
+
+
+@dataclass
+class _Guarded:
+    """Asks a plug-in what a path holds; where it fails it says no, and a warning says so once."""
+
+    row: Format
+    warned: bool = False
+
+    def __call__(self, path: Path) -> bool:
+        try:
+            return bool(self.row.recognises(path))
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - it hurts only itself
+            if not self.warned:
+                what = f"{path}: {type(problem).__name__}: {problem}"
+                warnings.warn(f"format {self.row.name!r} cannot tell {what}", stacklevel=3)
+            self.warned = True
+            return False
 
 
 def _load(point: EntryPoint) -> Format | None:

@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.json_text import parse_object
 
+# Made once: json.dumps makes an encoder for every call.
+_to_json = json.JSONEncoder(
+    ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+
 UNLABELLED = -1
 """The label of a sample that has none."""
 
@@ -150,7 +155,22 @@ def metadata_of(text: str | None, key: str) -> dict[str, Any] | None:
 
 
 def metadata_text(metadata: Mapping[str, Any] | None) -> str | None:
-    """Return metadata as the JSON text that containers store; None for nothing."""
+    """Return metadata as the JSON text that containers store; None for nothing.
+
+    JSON has no NaN and no infinities: they become null, as in JavaScript (ECMA-262, JSON.stringify)
+    and pandas.
+    """
     if not metadata:
         return None
-    return json.dumps(metadata, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    try:
+        return _to_json(metadata)
+    except ValueError:  # looked for only then: nearly all metadata has none
+        return _to_json(_finite(metadata))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

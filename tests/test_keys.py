@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import sys
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fastdata_cli.key_table import KeyTable
-from fastdata_cli.keys import from_bytes, from_text, printable, to_bytes, to_text
+from fastdata_cli.keys import from_bytes, from_text, inert, printable, to_bytes, to_text
 
 # Pieces that meet each other's escapes when they stand side by side.
 PIECES = [b"%", b"4", b"41", b"%41", b"\n", b"\r", b"\0", b"\x7f", b"\xff", b"\xc3", b"\xa9"]
@@ -153,3 +155,23 @@ def test_half_a_character_is_shown_and_is_no_key() -> None:
     assert printable("a\ud800\x1b\udcffb") == "a%ED%A0%80%1B%FFb"
     with pytest.raises(UnicodeEncodeError):
         to_text("a\ud800b")
+
+
+@given(KEYS)
+def test_no_cell_is_a_formula_and_each_comes_back(key: str) -> None:
+    for named in (key, *(begin + key for begin in "=+-@")):
+        cell = inert(to_text(named))
+        assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+        assert from_text(cell) == named
+    assert inert("a=1") == "a=1"
+    assert inert("") == ""
+
+
+def test_the_docs_name_every_character_that_is_escaped() -> None:
+    docs = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
+    rule = docs[docs.index("> `%XX`") : docs.index("| path | text form |")]
+    named: set[int] = set()
+    for first, last in re.findall(r"U\+([0-9A-F]+)(?: to U\+([0-9A-F]+))?", rule):
+        named.update(range(int(first, 16), int(last or first, 16) + 1))
+    characters = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+    assert named == {code for code in characters if to_text(chr(code)) != chr(code)}

@@ -33,6 +33,27 @@ ENCODED = Manifest(format="lmdb", schema=Schema(payload=Payload.ENCODED, max_ima
 GROWN = dataclasses.replace(ENCODED, generations=({"number": 1, "samples": 3, "counts": {}},))
 
 
+def test_what_appends_made_of_a_dataset_continues_it() -> None:
+    first = dataclasses.replace(PIXELS, source={"fingerprint": "a"})
+    second = dataclasses.replace(
+        first, generations=(*first.runs, first.generation(2, 5, {})), counts={"rejects": {}}
+    )
+    third = dataclasses.replace(second, generations=(*second.runs, first.generation(3, 1, {})))
+    assert [each["samples"] for each in third.runs] == [3, 5, 1]
+    assert third.continues(second)
+    assert third.continues(first)
+    assert second.continues(first)
+    assert not second.continues(third)
+    others = (
+        {"source": {"fingerprint": "b"}},
+        {"options": {"fit": "pad"}},
+        {"schema": dataclasses.replace(first.schema, num_samples=2)},
+        {"schema": dataclasses.replace(first.schema, dtype="uint8")},
+    )
+    for other in others:
+        assert not second.continues(dataclasses.replace(first, **other))
+
+
 def test_without_generations_there_is_no_such_field() -> None:
     assert "generations" not in json.loads(ENCODED.to_json())
     assert json.loads(GROWN.to_json())["generations"] == list(GROWN.generations)

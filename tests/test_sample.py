@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -69,6 +70,11 @@ def test_metadata_text_is_the_same_for_equal_metadata() -> None:
     assert json.loads(text) == {"b": [1, 2], "a": "line\nbreak ü"}
     assert metadata_text({}) is None
     assert metadata_text(None) is None
+
+
+def test_metadata_text_is_json_whatever_the_numbers_are() -> None:
+    text = metadata_text({"a": math.nan, "b": [math.inf, {"c": -math.inf, "d": 0.5}], "e": "NaN"})
+    assert text == '{"a":null,"b":[null,{"c":null,"d":0.5}],"e":"NaN"}'
 
 
 def test_pixel_bytes() -> None:

@@ -2,43 +2,103 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from fastdata_cli.cli.bench_words import number_text
+from fastdata_cli.cli.bench_words import labels, number_text
 from fastdata_cli.cli.section import Column, Section, make_section, right
-from fastdata_cli.operations.bench.compare import ComparisonReport
+from fastdata_cli.keys import printable
+from fastdata_cli.operations.bench.compare import CaseChange, ComparisonReport, Outcome
+from fastdata_cli.operations.bench.report import split_case_name
+
+TOO_SLOW = "TOO SLOW"
+DIFFERS = "What else differs, from the record to this run, and may be the cause:"
+_VERDICTS = {
+    Outcome.SAME: "within noise",
+    Outcome.NEW: "not in the record",
+    Outcome.GONE: "not in this run",
+    Outcome.UNMEASURED: "had failed",
+}
+_GRAVEST_FIRST = (
+    Outcome.FAILED,
+    Outcome.SLOWER,
+    Outcome.FASTER,
+    Outcome.SAME,
+    Outcome.UNMEASURED,
+    Outcome.NEW,
+    Outcome.GONE,
+)
+_MANIFOLD = 10.0
+"""From here on a factor is easier to read than a percentage."""
+_SMALL = 0.095
 
 
 def comparison_section(found: ComparisonReport) -> Section:
     """Return how each case compares with the record of ``--compare``."""
     columns = (
-        Column(head="case", names=True),
-        right("before", 2),
+        Column(head="case"),
+        right("before"),
         right("now"),
-        right("times"),
-        right("bounds", 1),
-        Column(head="outcome"),
+        right("change"),
+        Column(head="bounds", right=True, rank=1, means="of the change, with 95% confidence"),
+        Column(head="verdict"),
     )
+    parts = [split_case_name(change.name) for change in found.cases]
+    named = labels([*dict.fromkeys(dataset for dataset, _ in parts if dataset)])
     rows = (
         (
-            "",
+            named.get(dataset, ""),
             (
-                change.name,
+                words,
                 number_text(change.before_samples_per_s),
                 number_text(change.samples_per_s),
-                "" if change.ratio is None else f"{change.ratio:.2f}×",
-                "" if change.low is None else f"{change.low:.2f} to {change.high:.2f}",
-                "TOO SLOW" if change.too_slow and not change.text else change.outcome.value,
+                change_text(change.ratio),
+                _bounds(change),
+                _verdict(change),
             ),
         )
-        for change in found.cases
+        for change, (dataset, words) in zip(found.cases, parts, strict=True)
     )
-    remark = "samples/s; beyond noise only where both bounds lie on one side of 1"
-    return make_section("comparison", "Against the record", columns, rows, remark=remark)
+    return make_section(
+        "comparison", "Against the record", columns, rows, remark=_summary(found, named)
+    )
+
+
+def change_text(ratio: float | None) -> str:
+    """Return ``+1.2%`` or ``-30%`` for how many times as fast it became; ``12.0×`` for much."""
+    if ratio is None:
+        return ""
+    if ratio >= _MANIFOLD:
+        return f"{number_text(ratio)}×"
+    change = ratio - 1
+    return f"{change:+.1%}" if abs(change) < _SMALL else f"{change:+.0%}"
+
+
+def _bounds(change: CaseChange) -> str:
+    low, high = change_text(change.low), change_text(change.high)
+    return low and f"{low} to {high}"
+
+
+def _verdict(change: CaseChange) -> str:
+    if change.too_slow and change.outcome is not Outcome.FAILED:
+        return TOO_SLOW
+    return _VERDICTS.get(change.outcome, change.outcome.value)
+
+
+def _summary(found: ComparisonReport, named: dict[str, str]) -> str:
+    """Return how many cases became what, the name of an only dataset before it."""
+    counts = Counter(map(_verdict, found.cases))
+    order = [TOO_SLOW, *(_VERDICTS.get(each, each.value) for each in _GRAVEST_FIRST)]
+    told = [f"{counts[each]} {each}" for each in order if counts[each]]
+    if counts[TOO_SLOW]:
+        told[0] += f" (over {found.share * 100:.3g}% more time)"
+    words = f"samples/s · {', '.join(told)}"
+    return f"{next(iter(named.values()))}: {words}" if len(named) == 1 else words
 
 
 def slower_lines(found: ComparisonReport) -> Iterator[str]:
     """Yield a line for each case that got slower than allowed."""
     for change in found.slower:
-        how = change.text or f"{change.ratio:.2f} times as fast as the record"
-        yield f"slower: {change.name}: {how}"
+        rates = (number_text(change.before_samples_per_s), number_text(change.samples_per_s))
+        how = change.text or f"{' → '.join(rates)} samples/s, {change_text(change.ratio)}"
+        yield f"slower: {printable(change.name)}: {how}"

@@ -10,16 +10,15 @@ from typing import Any
 
 from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import environment_lines, headline, notes, verdicts
+from fastdata_cli.cli.bench_words import environment_lines, headline, notes, pasted, verdicts
 from fastdata_cli.cli.section import Section
-from fastdata_cli.keys import printable
+from fastdata_cli.keys import inert, printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.recorder import record_of
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.measurement import Measurement
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|])")
-_FORMULA = ("=", "+", "-", "@")
 
 _CSV_COLUMNS = (
     "kind", "dataset", "name", "order", "by", "threads", "workers", "batch_size",
@@ -78,6 +77,8 @@ def _csv_rows(report: BenchReport) -> Iterator[dict[str, Any]]:
         }
     for ceiling in report.ceilings:
         yield {"kind": "ceiling", **_own(ceiling, "dataset", "name", "samples_per_s")}
+    for step in report.steps:
+        yield {"kind": "setting", "name": step.setting, **_own(step, "dataset", "samples_per_s")}
     for each in report.consumers:
         yield {
             "kind": "consumer",
@@ -105,11 +106,7 @@ def _cache(row: Any) -> Mapping[str, Any]:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.6g}"
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    # A spreadsheet would run it.
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return inert(printable(value)) if isinstance(value, str) else value
 
 
 def to_markdown(report: BenchReport, changes: ComparisonReport | None = None) -> str:
@@ -127,8 +124,8 @@ def to_markdown(report: BenchReport, changes: ComparisonReport | None = None) ->
         lines += ["", "### What to know about these numbers", "", *doubts]
     places = [f"- {_escaped(text)}" for text in environment_lines(report.environment)]
     lines += ["", "### Measured on", "", *places]
-    if report.best_line:
-        lines += ["", "```python", printable(report.best_line), "```"]
+    if report.to_paste:
+        lines += ["", "### To paste", "", "```python", pasted(report), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from fastdata_cli.cli.bench_advice import steps_section
 from fastdata_cli.cli.bench_words import (
-    best_loader,
     labels,
     number_text,
     rate_cell,
-    read_words,
     shared_folder,
     spread_text,
 )
 from fastdata_cli.cli.section import Column, Section, make_section, right
-from fastdata_cli.cli.tables import pairs_text, shape_text, size_text
+from fastdata_cli.cli.tables import pairs_text, shape_text
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, workers_words
+from fastdata_cli.operations.bench.best import best_loader
+from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow
+from fastdata_cli.operations.words import size_text
 
 _DECIDING = ("chunk", "shard_samples", "shards", "codec", "level", "shuffle")
 
@@ -38,6 +39,7 @@ def sections(report: BenchReport) -> tuple[Section, ...]:
         _ceilings,
         _loaders,
         _consumers,
+        steps_section,
     )
     made = (maker(report, named) for maker in makers)
     return tuple(section for section in made if section.groups)
@@ -134,7 +136,7 @@ def _reads(report: BenchReport, named: _Labels) -> Section:
     )
     alike: dict[str, list[ReadRow]] = {}
     for row in report.reads:
-        alike.setdefault(read_words(row), []).append(row)
+        alike.setdefault(row.words, []).append(row)
     several = len(report.datasets) > 1
 
     def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -169,7 +171,7 @@ def latency_section(report: BenchReport) -> Section:
     rows = (
         (
             named.get(row.dataset, row.dataset),
-            (read_words(row), *(number_text(row.latency_ms.get(name)) for name in LATENCIES)),
+            (row.words, *(number_text(row.latency_ms.get(name)) for name in LATENCIES)),
         )
         for row in report.reads
         if row.latency_ms
@@ -213,15 +215,14 @@ def _ceilings(report: BenchReport, named: _Labels) -> Section:
                     yield name, (row.name, number_text(row.samples_per_s), row.how)
             best = best_loader(report, dataset)
             if best is not None:
-                how = f"DataLoader, {workers_words(best.workers)}"
-                yield name, ("reached", number_text(best.samples_per_s), how)
+                yield name, ("reached", number_text(best.samples_per_s), best.words)
 
     return make_section("ceilings", "Ceilings: if nothing else took time", columns, rows())
 
 
 def _loaders(report: BenchReport, named: _Labels) -> Section:
     columns = (
-        right("workers"),
+        Column(head="loader"),
         right("samples/s"),
         right("±", 1),
         right("of best"),
@@ -234,15 +235,13 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
         Column(head="batch", right=True, varies=True),
         Column(head="cache", varies=True, rank=1),
     )
-    # FastLoader has threads in place of workers.
-    every = [*((str(row.workers), row) for row in report.loaders)]
-    every += [("FastLoader", row) for row in report.fast_loaders]
-    best = max((row.samples_per_s or 0.0 for _, row in every), default=0.0)
+    every = (*report.loaders, *report.fast_loaders)
+    best = max((row.samples_per_s or 0.0 for row in every), default=0.0)
     rows = (
         (
             named.get(row.dataset, row.dataset),
             (
-                workers,
+                row.words.removeprefix("DataLoader, "),
                 rate_cell(row.samples_per_s, row.measurement),
                 spread_text(row.measurement),
                 _ratio(row.samples_per_s, best),
@@ -256,9 +255,10 @@ def _loaders(report: BenchReport, named: _Labels) -> Section:
                 row.cache.before,
             ),
         )
-        for workers, row in every
+        for row in every
     )
-    return make_section("loaders", "DataLoader: samples in training batches", columns, rows)
+    title = "Training batches: DataLoader by its workers, and FastLoader"
+    return make_section("loaders", title, columns, rows)
 
 
 def _checked(row: LoaderRow) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.cells import cell_len
@@ -14,17 +15,24 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fastdata_cli.cli.bench_comparison import comparison_section
+from fastdata_cli.cli.bench_comparison import DIFFERS, TOO_SLOW, comparison_section
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import environment_lines, headline, notes, split_action, verdicts
-from fastdata_cli.cli.section import Column, Group, Section
+from fastdata_cli.cli.bench_words import (
+    LONGEST_NAME,
+    environment_lines,
+    headline,
+    notes,
+    pasted,
+    short_names,
+    split_action,
+    verdicts,
+)
+from fastdata_cli.cli.section import Group, Section
 from fastdata_cli.cli.tables import cell
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.bench.compare import ComparisonReport
 from fastdata_cli.operations.bench.report import BenchReport
 
-_LONGEST_NAME = 26
-_HEAD = 8
 _FOLDED = 16
 _GAP = 2
 _MARGIN = 1
@@ -34,6 +42,9 @@ def show(report: BenchReport, console: Console, changes: ComparisonReport | None
     """Print the whole report, and how it compares with a record."""
     for part in _parts(report, changes, console.width):
         console.print(part)
+    if report.to_paste:  # at the margin and never folded, so that it can be pasted
+        console.print(Text("\nTo paste", style="bold cyan"))
+        console.print(Text(pasted(report), style="green"), soft_wrap=True)
 
 
 def _parts(
@@ -42,6 +53,8 @@ def _parts(
     yield _verdicts(report, width)
     if changes is not None:
         yield section_table(comparison_section(changes), width)
+        if changes.warnings:
+            yield Text(DIFFERS, style="dim")
         yield from (_bullet("-", text) for text in changes.warnings)
     for section in sections(report):
         yield section_table(section, width)
@@ -51,9 +64,6 @@ def _parts(
         yield Stack(*(_bullet("-", text) for text in doubts))
     yield Text("\nMeasured on", style="bold cyan")
     yield Stack(*(_bullet(" ", text) for text in environment_lines(report.environment)))
-    if report.best_line:
-        yield Text("\nTo paste", style="bold cyan")
-        yield Padding(Text(printable(report.best_line), style="green"), (0, 0, 0, 2))
 
 
 def _verdicts(report: BenchReport, width: int) -> RenderableType:
@@ -89,42 +99,43 @@ def _bullet(mark: str, text: str) -> RenderableType:
 
 def section_table(section: Section, width: int) -> RenderableType:
     """Return one table that fits into ``width`` columns, without those that find no room."""
+    section = _shortened(section)
     shown = _fitting(section, width)
-    left_out = [each.head for at, each in enumerate(section.columns) if at not in shown]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False)
     for at in shown:
         column = section.columns[at]
         right = column.right and not (section.grouped and at == shown[0])
-        table.add_column(column.head, justify="right" if right else "left", overflow="fold")
+        widest = _name_width(section) if at == 0 else None
+        table.add_column(
+            column.head, justify="right" if right else "left", overflow="fold", width=widest
+        )
     indent = "  " if section.grouped else ""
-    for group, rows in zip(section.groups, _clipped(section, shown), strict=True):
+    for group in section.groups:
         if group.name:
-            table.add_row(cell(_group_name(section, group), "bold"))
-        for row in rows:
-            table.add_row(cell(indent + row[0]), *map(_cell, row[1:]))
-    remark = section.remark_on(section.columns[at] for at in shown)
+            table.add_row(cell(group.name, "bold"))
+        for row in group.rows:
+            first, *others = (row[at] for at in shown)
+            table.add_row(cell(indent + first), *map(_cell, others))
     words = [at for at, each in enumerate(section.columns) if each.folds and at not in shown]
-    left_out = [head for head in left_out if head not in {section.columns[at].head for at in words}]
-    if left_out:
-        remark = " · ".join(filter(None, [remark, f"no room for: {', '.join(left_out)}"]))
     title = Text(f"\n{section.title}", style="bold cyan")
-    parts: list[RenderableType] = [title]
-    if remark:
-        parts.append(Text(remark, style="dim"))
-    return Stack(*parts, table, *(_words_below(section, at) for at in words))
+    remark = _remark(section, shown)
+    remarks = [Text(remark, style="dim")] if remark else []
+    return Stack(title, *remarks, table, *(_words_below(section, at) for at in words))
+
+
+def _remark(section: Section, shown: Sequence[int]) -> str:
+    """Return the remark on the columns shown, and which had no room and stand nowhere else."""
+    remark = section.remark_on(section.columns[at] for at in shown)
+    left = (each for at, each in enumerate(section.columns) if at not in shown)
+    gone = ", ".join(each.head for each in left if not each.folds)
+    return " · ".join(filter(None, [remark, gone and f"no room for: {gone}"]))
 
 
 def _words_below(section: Section, at: int) -> RenderableType:
     """Return a column of words that had no room beside the others: a line for each row."""
     head = section.columns[at].head
     rows = [row for group in section.groups for row in group.rows if row[at]]
-    return Stack(
-        *(
-            _bullet(" ", f"{head} of {_short(row[0], section.columns[0])}: {row[at]}")
-            for row in rows
-        ),
-        Text(""),
-    )
+    return Stack(*(_bullet(" ", f"{head} of {row[0]}: {row[at]}") for row in rows), Text(""))
 
 
 def _cell(text: str) -> Text:
@@ -132,7 +143,9 @@ def _cell(text: str) -> Text:
         "best": "green",
         "failed": "bold red",
         "WRONG": "bold red",
-        "TOO SLOW": "bold red",
+        TOO_SLOW: "bold red",
+        "slower": "yellow",
+        "faster": "green",
         "no": "yellow",
     }.get(text)
     return cell(text, style or "")
@@ -150,50 +163,40 @@ def _fitting(section: Section, width: int) -> list[int]:
 
 
 def _natural(section: Section, shown: Sequence[int]) -> int:
-    rows = [row for rows in _clipped(section, shown) for row in rows]
-    columns = [section.columns[at] for at in shown]
-    cells = zip((column.head for column in columns), *rows, strict=True)
-    wide = [max(map(cell_len, each)) for each in cells]
-    wide = [
-        min(each, _FOLDED) if column.folds else each
-        for each, column in zip(wide, columns, strict=True)
-    ]
-    if section.grouped:
-        names = [cell_len(_group_name(section, group)) for group in section.groups]
-        wide[0] = max(wide[0] + 2, *names)
+    rows = [row for group in section.groups for row in group.rows]
+    wide = []
+    for at in shown:
+        column = section.columns[at]
+        widest = max(map(cell_len, (column.head, *(row[at] for row in rows))))
+        wide.append(min(widest, _FOLDED) if column.folds else widest)
+    wide[0] = _name_width(section)
     return sum(wide) + _GAP * (len(wide) - 1) + 2 * _MARGIN
 
 
-def _clipped(section: Section, shown: Sequence[int]) -> list[list[list[str]]]:
-    """Return the rows of each group, long names cut to what a table can bear."""
-    columns = [section.columns[at] for at in shown]
-    return [
-        [
-            [
-                _short(cell, column)
-                for cell, column in zip((row[at] for at in shown), columns, strict=True)
-            ]
-            for row in group.rows
-        ]
+def _name_width(section: Section) -> int:
+    """Return how wide the first column is; longer names of datasets take several lines."""
+    indent = 2 if section.grouped else 0
+    column = section.columns[0]
+    cells = [column.head, *(row[0] for group in section.groups for row in group.rows)]
+    widest = max(map(cell_len, cells)) + indent
+    groups = max(cell_len(group.name) for group in section.groups)
+    if column.names:
+        widest = min(widest, LONGEST_NAME + indent)
+    return max(widest, min(groups, LONGEST_NAME) if section.group == "dataset" else groups)
+
+
+def _shortened(section: Section) -> Section:
+    """Return the table with names of datasets cut to what it can bear."""
+    named = section.columns[0].names
+    names = [row[0] for group in section.groups for row in group.rows] if named else []
+    if section.group == "dataset":
+        names += [group.name for group in section.groups]
+    short = short_names(names)
+    groups = (
+        Group(
+            name=short.get(group.name, group.name),
+            rows=tuple((short.get(row[0], row[0]), *row[1:]) for row in group.rows),
+        )
         for group in section.groups
-    ]
-
-
-def _short(cell: str, column: Column) -> str:
-    return _clip(cell) if column.names else cell
-
-
-def _group_name(section: Section, group: Group) -> str:
-    return _clip(group.name) if section.group == "dataset" else group.name
-
-
-def _clip(name: str) -> str:
-    """Keep the beginning and, above all, the end of a long name."""
-    if cell_len(name) <= _LONGEST_NAME:
-        return name
-    head, tail = name[:8], name[8:]
-    while cell_len(head) > _HEAD:
-        head = head[:-1]
-    while cell_len(tail) > _LONGEST_NAME - _HEAD - 1:
-        tail = tail[1:]
-    return f"{head}…{tail}"
+    )
+    return replace(section, groups=tuple(groups))

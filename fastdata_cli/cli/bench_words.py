@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os.path
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fastdata_cli.cli.tables import size_text
+from rich.cells import cell_len, set_cell_size
+
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import (
-    BenchReport,
-    LoaderRow,
-    ReadRow,
-    Verdict,
-    workers_words,
-)
+from fastdata_cli.operations.bench.best import best_loader, fastest_loader
+from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, Verdict
+from fastdata_cli.operations.words import size_text
 from fastdata_cli.timing.doubts import WarningKind
 from fastdata_cli.timing.environment import Environment, Storage
 from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.timing.symptoms import GAIN
 
+LONGEST_NAME = 26
+"""Columns of a terminal that the name of a dataset may take in a table."""
+_HEAD = 8
 _STARVED = "starved"
+# The row that is told as the fastest is then that of FastLoader, which the DataLoader never limits.
+_LOADER = "loader"
 _LIMITS = {
     "consumer": "fast enough for the consumer",
     "decode": "limited by decoding",
     "decompress": "limited by decompression",
     "device": "limited by the device",
+    "loader": "limited by the DataLoader",
     "memory": "limited by memory",
     "resize": "limited by resizing",
     "starved": "starved by other processes",
@@ -33,7 +37,12 @@ _LIMITS = {
     "unknown": "no single limit",
     "workers": "limited by the number of workers",
 }
-_LESS_IS_WORSE = {WarningKind.TOO_SHORT, WarningKind.FEW_REPEATS, WarningKind.BUDGET}
+_LESS_IS_WORSE = {
+    WarningKind.TOO_SHORT,
+    WarningKind.FEW_REPEATS,
+    WarningKind.FEW_REQUESTS,
+    WarningKind.BUDGET,
+}
 
 
 def labels(paths: Sequence[str]) -> dict[str, str]:
@@ -49,6 +58,27 @@ def shared_folder(paths: Sequence[str]) -> str:
     except ValueError:  # some are relative and some are not, or there are none
         return ""
     return "" if folder == "/" else folder
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the names, long ones cut in the middle; whole where they would then look alike."""
+    every = set(names)
+    for head in range(_HEAD, LONGEST_NAME, _HEAD):
+        cut = {name: _cut(name, head) for name in every}
+        if len(set(cut.values())) == len(every):
+            return cut
+    return {name: name for name in every}
+
+
+def _cut(name: str, head: int) -> str:
+    """Keep as many columns of the beginning, and more of the end."""
+    if cell_len(name) <= LONGEST_NAME:
+        return name
+    first = set_cell_size(name, head).rstrip()
+    last = name
+    while cell_len(last) > LONGEST_NAME - head - 1:
+        last = last[1:]
+    return f"{first}…{last}"
 
 
 def number_text(value: float | None) -> str:
@@ -71,36 +101,21 @@ def spread_text(measurement: Measurement) -> str:
     return f"{summary.relative_spread:.0%}" if summary and summary.n > 1 else ""
 
 
-def read_words(row: ReadRow) -> str:
-    """Return ``random, by batch, 4 threads``."""
-    threads = f", {row.threads} threads" if row.threads > 1 else ""
-    return f"{row.order}, by {row.by}{threads}"
-
-
-def best_loader(report: BenchReport, dataset: str) -> LoaderRow | None:
-    """Return the fastest row of the DataLoader over one dataset."""
-    rows = [row for row in report.loaders if row.dataset == dataset and row.samples_per_s]
-    return max(rows, key=lambda row: row.samples_per_s or 0.0, default=None)
-
-
 def headline(report: BenchReport) -> str:
     """Return the verdict in one line: the fastest dataset, how fast it is, what limits it."""
     named = labels([each.path for each in report.datasets])
-    loaders = [row for row in report.loaders if row.samples_per_s]
     reads = [row for row in report.reads if row.samples_per_s]
-    rows: Sequence[LoaderRow | ReadRow] = loaders or reads
-    if not rows:
+    fastest: LoaderRow | ReadRow | None = fastest_loader(report)
+    fastest = fastest or max(reads, key=lambda row: row.samples_per_s or 0.0, default=None)
+    if fastest is None:
         return "Nothing was measured"
-    fastest = max(rows, key=lambda row: row.samples_per_s or 0.0)
     rate = number_text(fastest.samples_per_s)
-    if isinstance(fastest, LoaderRow):
-        how = f"in training batches with {workers_words(fastest.workers)}"
-    else:
-        how = f"in plain reads ({read_words(fastest)})"
+    kind = "training batches" if isinstance(fastest, LoaderRow) else "plain reads"
+    how = f"in {kind} ({fastest.words})"
     name = named.get(fastest.dataset, printable(fastest.dataset))
     lead = f"Fastest: {name}" if len(report.datasets) > 1 else name
     limits = [each.bottleneck for each in report.verdicts if each.dataset == fastest.dataset]
-    limit = f", {limit_words(limits[0])}" if limits else ""
+    limit = f", {limit_words(limits[0])}" if limits and limits[0] != _LOADER else ""
     return f"{lead}, {rate} samples/s {how}{limit}"
 
 
@@ -141,6 +156,11 @@ def environment_lines(found: Environment) -> tuple[str, ...]:
     return tuple(printable(line.rstrip(", ")) for line in (machine, *storage, software))
 
 
+def pasted(report: BenchReport) -> str:
+    """Return the lines to paste, as they may be shown; empty where there are none."""
+    return "\n".join(map(printable, report.to_paste.splitlines()))
+
+
 def split_action(action: str) -> tuple[str, str]:
     """Return the command or setting of an action, and what is said beside it, if anything."""
     command, gap, remark = action.partition("  (")
@@ -151,7 +171,8 @@ def notes(report: BenchReport) -> tuple[str, ...]:
     """Return everything that a reader of the numbers has to know, each once."""
     named = labels([each.path for each in report.datasets])
     copying = [f"copying to a GPU: {report.host_to_device}"] if report.host_to_device else []
-    found = [*_shared(report.notes, named), *copying, *_timing_doubts(report, named)]
+    told = [*_shared(report.notes, named), *copying, *_undecided(report, named)]
+    found = [*told, *_timing_doubts(report, named)]
     return tuple(dict.fromkeys(printable(text) for text in found))
 
 
@@ -167,6 +188,17 @@ def _shared(texts: Sequence[str], named: Mapping[str, str]) -> Iterator[str]:
         yield f"all: {text}" if several else ": ".join(filter(None, [", ".join(names), text]))
 
 
+def _undecided(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
+    """Yield where FastLoader has the highest rate, and another loader is told as the best."""
+    for row in report.fast_loaders:
+        best = best_loader(report, row.dataset)
+        gain = (row.samples_per_s or 0.0) / (best.samples_per_s or 1.0) - 1 if best else 0.0
+        if gain > 0:
+            name = named.get(row.dataset, row.dataset)
+            but = "which may be noise" if gain >= GAIN else "too little to change the loader for"
+            yield f"{name}: FastLoader is {gain:.0%} faster than the DataLoader, {but}"
+
+
 def _storage_words(storage: Storage) -> str:
     words = f"{storage.mount_point} is {storage.filesystem}"
     if storage.device:
@@ -178,12 +210,9 @@ def _storage_words(storage: Storage) -> str:
 
 def _cases(report: BenchReport, named: Mapping[str, str]) -> Iterator[tuple[str, Measurement]]:
     for row in report.reads:
-        yield f"{named.get(row.dataset, row.dataset)} ({read_words(row)})", row.measurement
-    for each in report.loaders:
-        name = named.get(each.dataset, each.dataset)
-        yield f"{name} (DataLoader, {workers_words(each.workers)})", each.measurement
-    for each in report.fast_loaders:
-        yield f"{named.get(each.dataset, each.dataset)} (FastLoader)", each.measurement
+        yield f"{named.get(row.dataset, row.dataset)} ({row.words})", row.measurement
+    for each in (*report.loaders, *report.fast_loaders):
+        yield f"{named.get(each.dataset, each.dataset)} ({each.words})", each.measurement
 
 
 def _timing_doubts(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:

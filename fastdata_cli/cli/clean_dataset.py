@@ -14,7 +14,9 @@ from fastdata_cli.cli.converting import run_plan
 from fastdata_cli.cli.output import talk
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
+from fastdata_cli.operations.clean.report import MOST_NAMED
+from fastdata_cli.operations.convert import ConvertReport
 from fastdata_cli.operations.destination import check_destination
 from fastdata_cli.operations.plan import make_plan
 from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
@@ -56,8 +58,7 @@ def clean_into(
         listener.notice(f"keys are relative to {opened.root}")
     for remark in opened.remarks:
         listener.notice(f"source: {remark}")
-    walked = opened.format != "list"
-    check_destination(out, row, overwrite=overwrite, source=opened.folder, walked=walked)
+    check_destination(out, row, overwrite=overwrite, source=opened)
     options = ConvertOptions(payload=opened.reader.schema.payload.value, max_bad="100%", **policy)
     plan = make_plan(opened, out, row, options, write, listener, clean=checks)
     report = run_plan(plan, jobs, overwrite, listener)
@@ -91,10 +92,14 @@ def _tables(report: ConvertReport) -> list[RenderableType]:
             ("held back", f"{held_back:,}"),
             ("listed in", report.rejects_path),
             ("payload", report.payload),
-            ("notes", tables.pairs_text(report.notes)),
+            ("notes", tables.notes_text(report.notes)),
             ("time", tables.time_text(report.seconds)),
         ],
     )
+    if not held_back:
+        return [facts]
+    if held_back <= MOST_NAMED:
+        return [facts, tables.rejects_table(report.reject_examples, held_back, "Held back")]
     reasons = {**report.rejects, **report.cleaned}
     counted = dict(sorted(reasons.items(), key=lambda each: -each[1]))
-    return [facts, *([tables.counts_table("Held back", "reason", counted)] if counted else [])]
+    return [facts, tables.counts_table("Held back", "reason", counted)]

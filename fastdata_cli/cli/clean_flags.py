@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from fastdata_cli.cli.output import require_place
 from fastdata_cli.errors import UsageError
 from fastdata_cli.options import Options, flag, option
 
@@ -17,19 +19,29 @@ class OutputOptions(Options):
     invert: bool = option(False, "print the images that are held back instead")
     jsonl: bool = option(False, "print one JSON object for each image instead (docs/clean-json.md)")
     json: bool = option(False, "print one JSON object for the whole run instead")
-    report: str | None = option(None, "write every verdict and score to FILE.jsonl or FILE.csv")
+    report: str | None = option(
+        None, "write every verdict and score to FILE.jsonl or FILE.csv", value="FILE"
+    )
     stats: bool = option(False, "measure everything, and show how the scores are spread")
-    gallery: str | None = option(None, "measure everything, and write a page to look at: FILE.html")
-    cache: str | None = option(None, "keep scores in FILE: the next run reads no file twice")
-    quarantine: str | None = option(None, "move files that are held back into this folder")
+    gallery: str | None = option(
+        None, "measure everything, and write a page to look at: FILE.html", value="FILE.html"
+    )
+    cache: str | None = option(
+        None, "keep scores in FILE: the next run reads no file twice", value="FILE"
+    )
+    quarantine: str | None = option(
+        None, "move files that are held back into this folder", value="DIR"
+    )
     fail_on_found: bool = option(False, "exit 3 if an image is held back")
 
     def check(self) -> None:
-        """Raise UsageError where flags contradict each other."""
+        """Raise UsageError where flags contradict each other, or a file cannot be written."""
         if self.jsonl and self.json:
             raise UsageError("--jsonl and --json exclude each other")
         if self.invert and (self.jsonl or self.json):
             raise UsageError("--invert is for lists of names: JSON tells all images apart")
+        for place in filter(None, (self.report, self.cache)):
+            require_place(Path(place))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +49,9 @@ class OtherOptions(Options):
     """What clean does instead of judging images."""
 
     list_checks: bool = option(False, "list the checks, with formulas and sources (--json)")
-    restore: str | None = option(None, "put back what --quarantine moved into this folder")
+    restore: str | None = option(
+        None, "put back what --quarantine moved into this folder", value="DIR"
+    )
 
 
 _WITH_DATASET = ("root", "labels", "classes", "to", "overwrite")

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fastdata_cli.cli import tables
+from fastdata_cli.cli.clean_gallery import command_line
 from fastdata_cli.keys import printable, to_bytes
-from fastdata_cli.operations.clean.quarantine import RestoreReport
+from fastdata_cli.operations.clean.quarantine import Quarantine, RestoreReport
 from fastdata_cli.operations.clean.record import verdict_record
 from fastdata_cli.operations.clean.report import CleanReport
 from fastdata_cli.quality.checks import CHECKS, Check
@@ -85,13 +86,22 @@ def _is_file(stream: Any) -> bool:
         return False
 
 
-def summary_tables(report: CleanReport, left: int = 0) -> Iterator[RenderableType]:
-    """Yield the tables of a run.
+def summary_tables(
+    report: CleanReport, quarantine: Quarantine | None = None, listed_in: str | None = None
+) -> Iterator[RenderableType]:
+    """Yield the tables of a run; what is held back is named where it is little.
 
     Args:
-        left: rejects that the quarantine left in place.
+        quarantine: where it was moved.
+        listed_in: the file of --report.
     """
     rate = report.looked_at / report.seconds if report.seconds else 0
+    left = quarantine.left if quarantine is not None else 0
+    moved = f"{report.moved:,}" if report.moved or left else None
+    undo = None
+    if report.moved and quarantine is not None:
+        moved = f"{report.moved:,}, to {quarantine.folder}"
+        undo = command_line(["clean", "--restore", str(quarantine.folder)])
     yield tables.facts_table(
         "Cleaned",
         [
@@ -99,16 +109,20 @@ def summary_tables(report: CleanReport, left: int = 0) -> Iterator[RenderableTyp
             ("looked at", f"{report.looked_at:,}"),
             ("kept", f"{report.kept:,}"),
             ("held back", f"{report.bad:,}"),
-            ("moved", f"{report.moved:,}" if report.moved or left else None),
+            ("listed in", listed_in),
+            ("moved", moved),
+            ("put back by", undo),
             ("left in place", f"{left:,}" if left else None),
             ("groups", f"{report.groups_found:,}" if report.groups_found else None),
-            ("notes", tables.pairs_text(report.notes)),
+            ("notes", tables.notes_text(report.notes)),
             ("from the cache", f"{report.cached:,}" if report.cached else None),
             ("time", f"{tables.time_text(report.seconds)}, {rate:,.0f} images/s"),
         ],
     )
-    if report.reasons:
+    if report.bad > len(report.first_bad):
         yield tables.counts_table("Held back", "reason", report.reasons)
+    elif report.bad:
+        yield tables.rejects_table(report.first_bad, report.bad, "Held back")
 
 
 def restore_table(report: RestoreReport) -> RenderableType:
@@ -125,16 +139,15 @@ def restore_table(report: RestoreReport) -> RenderableType:
 
 def checks_table() -> RenderableType:
     """Return the checks with what each measures, where that comes from, and what to begin with."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for head in ("check", "reason", "suggested"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("what is measured", overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 1, 1))
+    table.add_column("check, reason, threshold to begin with", width=23, overflow="fold")
+    table.add_column("what is measured, and where that comes from", overflow="fold")
     for check in CHECKS:
-        record = check_record(check)
-        suggested = "" if isinstance(check.suggested, bool) else _threshold(check)
+        first = Text(f"--{check.name}", style="bold")
+        first.append(f"\n{check.reason}\n{_threshold(check)}".rstrip(), style="not bold")
         measured = Text(f"{check.score} = {check.formula}")
         measured.append(f"\n{check.source}", style="dim")
-        table.add_row(Text(f"--{check.name}", style="bold"), record["reason"], suggested, measured)
+        table.add_row(first, measured)
     more = "--duplicates exact|pixels|near compares images with each other: docs/duplicates.md.\n"
     more += "Files that cannot be used are held back in any case: docs/image-policy.md."
     return Group(table, Text(more))
@@ -142,7 +155,7 @@ def checks_table() -> RenderableType:
 
 def _threshold(check: Check) -> str:
     value = check.suggested
-    if value is None:
+    if value is None or isinstance(value, bool):
         return ""
     return f"{value:g} {check.unit}".strip() if isinstance(value, float) else str(value)
 

@@ -12,6 +12,7 @@ from fastdata_cli.cli.bench_tables import section_table
 from fastdata_cli.cli.section import Column, Section, make_section, right
 from fastdata_cli.operations.clean.limits import Limit, find_limits
 from fastdata_cli.operations.clean.report import CleanReport, ScoreValues
+from fastdata_cli.operations.words import count_text
 
 _QUANTILES = {
     "1%": 0.01,
@@ -94,7 +95,7 @@ def _scores(report: CleanReport) -> Section:
         )
         for each in judged_scores(report)
     )
-    title = f"Scores of {report.looked_at:,} images"
+    title = f"Scores of {count_text(report.looked_at, 'image')}"
     return make_section("scores", title, columns, rows, remark=" · ".join(_remarks(report)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def _how_it_stands(plan: Plan, *, overwrite: bool) -> str:
         return (
             f"interrupted: finished parts are kept in {kept}; the same command continues from there"
         )
-    if not overwrite and plan.growth is None and os.path.lexists(plan.path):
+    if not overwrite and plan.growth is None and plan.format.recognises(plan.path):
         return _too_late(plan.path)  # nothing stood there before
     return "interrupted: nothing was finished yet, nothing is left behind"
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from fastdata_cli.cli import tables
-from fastdata_cli.cli.output import data, say
+from fastdata_cli.cli.output import data
 from fastdata_cli.operations.diff import DiffReport
+from fastdata_cli.operations.words import count_text
 
 _SHOWN = 20
 
 
 def show_diff(report: DiffReport) -> None:
-    """Print the comparison: counts and first differences on stdout, the verdict on stderr."""
+    """Print the comparison: counts, first differences, and the verdict."""
     console = data()
     console.print(
         tables.facts_table(
@@ -25,10 +26,11 @@ def show_diff(report: DiffReport) -> None:
         )
     )
     if report.equal:
-        say(f"equal: {report.compared:,} samples", style="green")
+        verdict = f"equal: {count_text(report.compared, 'sample')}"
+        console.print(tables.cell(verdict, "green"))
         return
     total = sum(report.counts.values())
     shown = report.differences[:_SHOWN]
     rows = [(each.key or "the dataset", each.kind, each.detail) for each in shown]
     console.print(tables.faults_table(f"Differences: {total:,}", "what", rows, total))
-    say(f"{total:,} differences", style="red")
+    console.print(tables.cell(count_text(total, "difference"), "red"))

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fastdata_cli.contract import Format
-from fastdata_cli.errors import UsageError
+from fastdata_cli.errors import UsageError, words_of
 from fastdata_cli.keys import printable
 from fastdata_cli.operations.settings import parse_bytes
 from fastdata_cli.options import Options, OptionSpec, flag
 
+# Letters of a value that help shows on one line.
+_SHORT = 18
 
-def parameters(owner: type[Options], *, panel: str) -> list[inspect.Parameter]:
-    """Return one keyword parameter per option of ``owner``, for a command's signature."""
-    return [_parameter(spec, panel) for spec in owner.specs()]
+
+def parameters(
+    owner: type[Options], *, panel: str, besides: type[Options] = Options
+) -> list[inspect.Parameter]:
+    """Return one keyword parameter per option of ``owner``, for a command's signature.
+
+    Args:
+        panel: heading in ``--help``.
+        besides: options that it inherits, and that stand in a panel of their own.
+    """
+    others = {spec.name for spec in besides.specs()}
+    return [_parameter(spec, panel) for spec in owner.specs() if spec.name not in others]
 
 
 def format_parameters(
@@ -86,23 +97,24 @@ def load_config(context: typer.Context, path: Path | None) -> Path | None:
         return None
     import yaml
 
+    where = printable(str(path))
     try:
         text = path.read_text()
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise yaml.YAMLError("aliases, which can stand for any number of values")
         loaded = yaml.safe_load(text) or {}
     except OSError as problem:
-        raise typer.BadParameter(f"{path}: {problem.strerror}") from problem
+        raise UsageError(f"--config {where}: {problem.strerror}") from problem
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
-        raise typer.BadParameter(f"{path}: not YAML ({problem})") from problem
+        raise UsageError(f"--config {where}: not YAML ({words_of(problem)})") from problem
     if not isinstance(loaded, dict):
-        raise typer.BadParameter(f"{path}: expected lines such as 'size: 224'")
+        raise UsageError(f"--config {where}: no flags in it", hint="write lines such as size: 224")
     values = {str(name).removeprefix("--").replace("-", "_"): v for name, v in loaded.items()}
     known = {parameter.name for parameter in context.command.params}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise typer.BadParameter(
-            f"{path}: {printable(flag(unknown[0]))} is no flag of this command"
+        raise UsageError(
+            f"--config {where}: {printable(flag(unknown[0]))} is no flag of this command"
         )
     context.default_map = {**(context.default_map or {}), **values}
     return path
@@ -122,8 +134,8 @@ def _parameter(spec: OptionSpec, panel: str) -> inspect.Parameter:
     kind = str if in_bytes else spec.kind
     option = typer.Option(
         *[flag(spec.name), *([spec.short] if spec.short else [])],
-        help=spec.text,
-        metavar="SIZE" if in_bytes else "|".join(spec.choices) or None,
+        help=f"{spec.text[0].upper()}{spec.text[1:]}.",
+        metavar="SIZE" if in_bytes else _one_of(spec.choices) or spec.value,
         rich_help_panel=panel,
         show_default=spec.default not in (None, False),
         callback=_bytes if in_bytes else None,
@@ -134,8 +146,14 @@ def _parameter(spec: OptionSpec, panel: str) -> inspect.Parameter:
     )
 
 
-def _bytes(value: str | None) -> int | None:
+def _one_of(choices: Sequence[str]) -> str:
+    """Return the words that a value may be; many of them may be broken into lines between words."""
+    short = "|".join(choices)
+    return short if len(short) <= _SHORT else " | ".join(choices)
+
+
+def _bytes(parameter: typer.CallbackParam, value: str | None) -> int | None:
     try:
         return None if value is None else parse_bytes(str(value))
     except UsageError as problem:
-        raise typer.BadParameter(f"{problem} ({problem.hint})") from problem
+        raise UsageError(f"{parameter.opts[0]}: {problem}", hint=problem.hint) from problem

@@ -34,7 +34,10 @@ def build_app(verb: str | None = None) -> "typer.Typer":
     """
     import typer
 
+    from fastdata_cli.cli.usage import Verb, Verbs
+
     app = typer.Typer(
+        cls=Verbs,
         name="fastdata",
         help="Image training sets, stored so that reading them does not hold up the GPU.",
         no_args_is_help=True,
@@ -47,7 +50,7 @@ def build_app(verb: str | None = None) -> "typer.Typer":
         command: Callable[..., None] = _not_loaded
         if verb in (None, name):
             command = importlib.import_module(f"fastdata_cli.cli.commands.{name}").command
-        app.command(name, short_help=summary, help=command.__doc__)(command)
+        app.command(name, cls=Verb, short_help=summary, help=command.__doc__)(command)
     return app
 
 
@@ -57,7 +60,7 @@ def main() -> None:
     # nothing but a kill stopped a run, and nothing said how to go on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        from fastdata_cli.cli.output import prepare_streams
+        from fastdata_cli.cli.streams import prepare_streams
 
         prepare_streams()
         build_app(_verb(sys.argv[1:]))()

@@ -1,4 +1,4 @@
-"""Streams, consoles and errors of the command line: stdout is data, stderr is talk."""
+"""Consoles and errors of the command line: stdout is data, stderr is talk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,18 +22,10 @@ from fastdata_cli.errors import (
 )
 from fastdata_cli.keys import printable
 
-_SIGPIPE_EXIT = 141
+EXIT_NO_READER = 141
+"""As of a process that SIGPIPE ended: who reads the results went away."""
+
 _DEBUG = "FASTDATA_DEBUG"
-
-
-def prepare_streams() -> None:
-    """Make printing safe for any name under any locale: what cannot be printed is escaped."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the whole process
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def talk() -> Console:
@@ -44,7 +36,15 @@ def talk() -> Console:
 def data() -> Console:
     """Return the console on stdout; wide when nobody's terminal limits it."""
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
-    return Console(highlight=False, width=width)
+    return _Data(highlight=False, width=width)
+
+
+class _Data(Console):
+    """Lets the command say how it ends when its reader went away."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass it on."""
+        raise BrokenPipeError
 
 
 _PAGE_BYTES = 64
@@ -63,18 +63,17 @@ def reports_errors(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(*args, **kwargs)
         except FastdataError as problem:
-            fail(problem)
+            raise typer.Exit(fail(problem)) from None
         except KeyboardInterrupt:
             say("interrupted", style="yellow")
             raise typer.Exit(EXIT_INTERRUPTED) from None
-        except BrokenPipeError:
-            # The reader went away; keep the interpreter from complaining when it flushes.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(_SIGPIPE_EXIT) from None
+        except BrokenPipeError:  # the reader went away
+            raise typer.Exit(EXIT_NO_READER) from None
         except OSError as problem:
-            fail(StorageError(_os_error_text(problem)))
+            raise typer.Exit(fail(StorageError(_os_error_text(problem)))) from None
         except MemoryError as problem:
-            fail(FastdataError(f"not enough memory: {problem}".rstrip(": ")))
+            text = f"not enough memory: {problem}".rstrip(": ")
+            raise typer.Exit(fail(FastdataError(text))) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as problem:
@@ -127,9 +126,9 @@ def _os_error_text(problem: OSError) -> str:
     return reason if place is None else f"{os.fsdecode(place)}: {reason}"
 
 
-def fail(problem: FastdataError) -> NoReturn:
-    """Print an error with its hint and exit with its code."""
+def fail(problem: FastdataError) -> int:
+    """Print an error with its hint; return its exit code."""
     say(f"error: {problem.message}", style="bold red")
     if problem.hint:
         say(f"hint: {problem.hint}", style="yellow")
-    raise typer.Exit(problem.exit_code)
+    return problem.exit_code

@@ -37,21 +37,20 @@ def new_planner(
     Args:
         values: of all flags.
         write: of those of the format that were given.
-        overwrite, dry_run: a dataset may stand there; nothing is written.
+        overwrite: a dataset may stand there.
+        dry_run: nothing is written; what would refuse a real run is only said.
     """
     row = registry.for_destination(path, to)
     options = ConvertOptions(**flags.pick(ConvertOptions, values))
     write_options = row.write_options.from_mapping(write, owner=f"format {row.name}")
 
     def plan(source: Source, listener: Talk) -> Plan:
-        if not dry_run:
-            check_destination(
-                path,
-                row,
-                overwrite=overwrite,
-                source=source.folder,
-                walked=source.format != "list",
-            )
+        try:
+            check_destination(path, row, overwrite=overwrite, source=source)
+        except UsageError as problem:
+            if not dry_run:
+                raise
+            listener.notice(f"a real run would be refused: {problem.message} ({problem.hint})")
         return make_plan(source, path, row, options, write_options, listener)
 
     return plan

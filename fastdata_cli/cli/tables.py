@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fastdata_cli.keys import printable, to_text
-from fastdata_cli.operations.sizes import size_text as size_text
+from fastdata_cli.operations.words import size_text
 from fastdata_cli.sample import Reject
 from fastdata_cli.timing.stages import Stage
+
+# What is counted in pages stays a power of 2 that people know.
+_MANY_BYTES = 100_000
+_NAMED = 3
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, Any]]) -> RenderableType:
@@ -59,10 +64,12 @@ def stages_table(stages: Iterable[Stage], wall: float) -> RenderableType:
     return _titled("Where the time went", table)
 
 
-def rejects_table(rejects: Iterable[Reject], total: int) -> RenderableType:
+def rejects_table(
+    rejects: Iterable[Reject], total: int, title: str = "Bad samples"
+) -> RenderableType:
     """Return some rejects with their reasons."""
     rows = [(to_text(reject.key), reject.reason, to_text(reject.detail)) for reject in rejects]
-    return faults_table(f"Bad samples: {total:,}", "reason", rows, total)
+    return faults_table(f"{title}: {total:,}", "reason", rows, total)
 
 
 def faults_table(
@@ -98,10 +105,53 @@ def shape_text(shape: tuple[int, ...] | None, dtype: str = "") -> str | None:
 def time_text(seconds: float) -> str:
     """Return a duration."""
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.{1 if seconds >= 0.1 else 2}f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def words_text(values: Mapping[str, Any]) -> str:
+    """Return settings in words, ``chunk 1000, codec lz4``; what is off or not set is left out."""
+    return ", ".join(
+        " ".join(filter(None, (name.replace("_", " "), _value_text(name, value))))
+        for name, value in values.items()
+        if value or type(value) in (int, float)  # 0 is a setting, and False is none
+    )
+
+
+def _value_text(name: str, value: Any) -> str:
+    if value is True:
+        return ""
+    if isinstance(value, Mapping):
+        return f"({words_text(value)})"
+    if isinstance(value, list | tuple):
+        words = [_value_text(name, each) for each in value]
+        if "_per_" in name:  # the least and the most
+            return " to ".join(dict.fromkeys(words))
+        return " ".join(words)
+    in_bytes = name.startswith("bytes_") or name.endswith(("_bytes", "_size"))
+    if in_bytes and isinstance(value, int) and value >= _MANY_BYTES:
+        return size_text(value)
+    return str(value)
+
+
+def notes_text(notes: Mapping[str, int]) -> str:
+    """Return notes with their counts; of ``empty-class: NAME`` and the like a few names."""
+    kinds: dict[str, list[str]] = {}
+    totals: Counter[str] = Counter()
+    for note, count in notes.items():
+        kind, _, name = note.partition(": ")
+        totals[kind] += count
+        kinds.setdefault(kind, []).extend([name] * bool(name))
+    return ", ".join(
+        f"{kind}={totals[kind]}" + (f" ({_first_of(names)})" if names else "")
+        for kind, names in kinds.items()
+    )
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
 def pairs_text(values: Mapping[str, Any]) -> str:

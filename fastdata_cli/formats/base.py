@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Finding
-from fastdata_cli.errors import BadSampleError, UnsupportedError
+from fastdata_cli.errors import BadSampleError, DamagedDatasetError, UnsupportedError
 from fastdata_cli.extents import Extents
-
-# Readers and writers are often wanted together.
-from fastdata_cli.formats.staged import StagedWriter as StagedWriter
+from fastdata_cli.formats.foreign import usable_labels
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload, Reject, Sample, Schema
+from fastdata_cli.storage.disk_files import files_below
 from fastdata_cli.storage.process_local import Inherited, ProcessLocal
 from fastdata_cli.storage.table import SampleTable, checksum
 
@@ -62,7 +60,7 @@ class IndexedReader(ABC, Generic[H]):
         self.path = path
         self.options = options
         self._handle: ProcessLocal[H] = ProcessLocal(self._open, self._close)
-        self._table = Inherited(self._load_table)
+        self._table = Inherited(self._make_table)
         self._start()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -169,6 +167,10 @@ class IndexedReader(ABC, Generic[H]):
         """Return all labels."""
         return np.asarray(self._table.get().labels, np.int64)
 
+    def table(self) -> SampleTable:
+        """Return keys, labels, checksums, lengths and metadata of all samples."""
+        return self._table.get()
+
     def files(self) -> Iterator[Path]:
         """Yield the path itself, or every file below it."""
         return files_below(self.path)
@@ -218,6 +220,16 @@ class IndexedReader(ABC, Generic[H]):
         """Release the handles of this process."""
         self._handle.close()
         self._table.close()
+
+    def _make_table(self) -> SampleTable:
+        table = self._load_table()
+        if self.manifest is not None:
+            return table
+        labels, notes = usable_labels(table.labels)
+        if notes:
+            self.notes = {**self.notes, **notes}
+            table = replace(table, labels=labels)
+        return table
 
     def _expect(self, span: range) -> None:
         """Be told which samples a scan asks for next: to have them fetched from disk, say."""
@@ -274,13 +286,10 @@ def _structural_findings(index: int, key: str, image: NDArray[Any]) -> Iterator[
         yield Finding(index, key, problem.reason, problem.detail)
 
 
-def files_below(path: Path) -> Iterator[Path]:
-    """Yield ``path`` if it is a file, else every file below it."""
-    if not path.is_dir():
-        yield path
-        return
-    for folder, _, names in os.walk(path):
-        yield from (Path(folder, name) for name in names)
+def not_as_opened(path: Path) -> DamagedDatasetError:
+    """Return the error of a reader that finds another dataset than the one that it opened."""
+    message = f"{path}: not what was opened: it was added to, replaced or damaged since"
+    return DamagedDatasetError(message, hint="open it again", path=str(path))
 
 
 def manifest_text(manifest: Manifest, layout: Mapping[str, Any]) -> str:

@@ -23,6 +23,9 @@ _UNREAD, _IN_BLOCKS, _AS_IT_WAS, _ONLY_WHOLE = range(4)
 # A block of so many samples is kept for its other samples; a smaller one is decoded again.
 _MANY_SAMPLES = 4
 
+# Of all chunks. Their tables then take 1 GiB; tables of more are no use beside what they lead to.
+_MOST_BLOCKS = 1 << 27
+
 
 class BlockIndex:
     """Where the blocks of Blosc chunks are, read from each chunk when it is first needed.
@@ -101,6 +104,10 @@ class BlockIndex:
         try:
             header = Header.read(buffer, length, self._chunk_bytes)
             if self._like is None:
+                if not header.as_it_was:
+                    header.table(buffer)  # there is one: only then it takes memory
+                if len(self._kind) * _count(header) > _MOST_BLOCKS:
+                    return _ONLY_WHOLE
                 self._like = _Blocks(header, len(self._kind), self._wanted)
             return self._like.read(chunk, header, buffer)
         except ValueError as problem:
@@ -112,14 +119,12 @@ class _Blocks:
 
     def __init__(self, header: Header, chunks: int, wanted: int) -> None:
         self._header = header
-        self.bytes = (
-            header.block_bytes if 0 < header.block_bytes <= header.nbytes else header.nbytes
-        )
+        self.bytes = _block_bytes(header)
         self.streams = header.plain_stream != 0
         keeps = self.bytes >= _MANY_SAMPLES * wanted
         self.codec = block_codec(header, keeps=keeps)
         self.start_codec = None if keeps else start_codec(header)
-        shape = (chunks, -(-header.nbytes // self.bytes))
+        shape = (chunks, _count(header))
         self.starts, self.ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         """Where each block, or the stream that it is, lies in its chunk: int32[chunks, blocks]."""
 
@@ -147,3 +152,12 @@ class _Blocks:
         starts[:] = table + (STREAM_HEAD if self.streams else 0)
         ends[order] = behind
         return _IN_BLOCKS
+
+
+def _block_bytes(header: Header) -> int:
+    return header.block_bytes if 0 < header.block_bytes <= header.nbytes else header.nbytes
+
+
+def _count(header: Header) -> int:
+    """Return how many blocks a buffer has."""
+    return -(-header.nbytes // _block_bytes(header))

@@ -7,7 +7,6 @@ They are numcodecs' builds of LZ4 and Zstandard, called without its wrappers whe
 from __future__ import annotations
 
 import ctypes
-import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.extents import Bytes, Codec, Window
-from fastdata_cli.formats.streams import DECODE_ERRORS as DECODE_ERRORS
-from fastdata_cli.formats.streams import STREAMS, decoded_to
+from fastdata_cli.formats.streams import DECODE_ERRORS, STREAMS, decoded_to
 
 _SIZE_BYTES = 4
 
@@ -85,7 +83,7 @@ class ZlibStream:
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        place(decoded_to(out.size, zlib.decompressobj(), stored), out)
+        place(decoded_to(out.size, "zlib", None, stored), out)
 
 
 class NumcodecsCodec:
@@ -104,14 +102,14 @@ class NumcodecsCodec:
         import numcodecs
 
         self._library: Any = numcodecs.get_codec(dict(config))
-        self._stream = STREAMS.get(str(config["id"]))
+        self._name = str(config["id"])
 
     def decode(self, stored: Window, out: Window) -> None:
         """Fill ``out``."""
-        if self._stream is None:
-            place(self.decoded(stored.array), out)
+        if self._name in STREAMS:
+            place(decoded_to(out.size, self._name, self._library, stored), out)
         else:
-            place(decoded_to(out.size, self._stream(self._library), stored), out)
+            place(self.decoded(stored.array), out)
 
     def decoded(self, stored: Bytes) -> Bytes:
         """Return what ``stored`` was made from, of any size.

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.sample import UNLABELLED
 
 LABEL_NAMES = ("labels", "label", "targets", "target", "classes", "class", "class_ids", "y")
 KEY_NAMES = ("keys", "key", "names", "name", "filenames", "filename", "paths", "path", "ids", "id")
 CLASSES_ATTRIBUTES = ("class_names", "classes", "class_labels", "categories")
 
-DAMAGED = "damaged-container"
-"""Reject reason of a file that is damaged at some point, or ends before its time."""
+
+NEGATIVE_LABEL = "negative-label"
+"""Note of labels below -1, which number no class."""
+
+
+def usable_labels(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], Mapping[str, int]]:
+    """Return labels, int64[N], with -1 for those that number no class, and the note of them."""
+    below = int(np.count_nonzero(labels < UNLABELLED))
+    return (np.maximum(labels, UNLABELLED), {NEGATIVE_LABEL: below}) if below else (labels, {})
 
 
 def unused_labels(name: str, dtype: object, shape: Sequence[int]) -> str:

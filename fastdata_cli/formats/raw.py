@@ -28,7 +28,7 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Bytes, Column, Extents, Rows
 from fastdata_cli.formats.base import manifest_text
 from fastdata_cli.formats.located import Library, LocatedReader, Locator, StoredRanges
-from fastdata_cli.formats.staged import StagedWriter
+from fastdata_cli.formats.staged import StagedWriter, has_bytes
 from fastdata_cli.json_text import parse_object
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
@@ -36,7 +36,13 @@ from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload
 from fastdata_cli.storage import durable
 from fastdata_cli.storage.mapping import FileMaps
-from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
+from fastdata_cli.storage.table import (
+    SampleTable,
+    lead_outside,
+    npy_array,
+    npy_bytes,
+    require_column,
+)
 
 NAME = "raw"
 
@@ -97,8 +103,7 @@ class RawReader(LocatedReader):
         if self.schema.payload is Payload.PIXELS:
             return _Pixels(path, self.schema.pixel_bytes, len(self))
         begins, lengths = self._column("begin"), self._column("length")
-        ends, size = begins + lengths, path.stat().st_size
-        if len(ends) and (min(begins.min(), lengths.min()) < 0 or ends.max() > size):
+        if lead_outside(begins, lengths, path.stat().st_size):
             raise DamagedDatasetError(f"{path}: begin.npy and length.npy point outside of it")
         return StoredRanges(FileMaps(lambda _: str(path)), begins, lengths)
 
@@ -113,7 +118,7 @@ class RawReader(LocatedReader):
         return SampleTable(
             self._texts("keys.txt"),
             self._column("labels"),
-            self._column("checksums"),
+            self._column("checksums", "uint64"),
             lengths,
             self._texts("metadata.jsonl") if has_metadata else None,
         )
@@ -132,12 +137,13 @@ class RawReader(LocatedReader):
         """Return the layout: there is nothing to choose."""
         return {"codec": "none"}
 
-    def _column(self, name: str) -> NDArray[Any]:
+    def _column(self, name: str, dtype: str = "int64") -> NDArray[Any]:
         path = self.path / f"{name}.npy"
         try:
             array = npy_array(path.read_bytes(), where=str(path))
         except FileNotFoundError as problem:
             raise DamagedDatasetError(f"{path} is missing") from problem
+        require_column(array, dtype, where=str(path))
         if len(array) != len(self):
             raise DamagedDatasetError(f"{path}: {len(array)} rows for {len(self)} samples")
         return array
@@ -151,6 +157,9 @@ class RawWriter(StagedWriter):
     def _create(self) -> None:
         self.staging.item.mkdir()
         self._file = os.open(self.staging.item / "data.raw", os.O_WRONLY | os.O_CREAT, 0o644)
+
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        return has_bytes(self.staging.item / "data.raw", int(receipts[-1].facts["end"]))
 
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         self._file = os.open(self.staging.item / "data.raw", os.O_WRONLY)

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.contract import Capability, Reader
+from fastdata_cli.contract import Capability, Finding, Reader
 from fastdata_cli.extents import Column
 from fastdata_cli.formats.axes import AxisOrder
 from fastdata_cli.formats.base import Images, IndexedReader
-from fastdata_cli.key_table import KeyTable
 from fastdata_cli.options import Options
 from fastdata_cli.storage.table import SampleTable
 
 
-def put_upright(reader: Reader, order: AxisOrder, remarks: Sequence[str] = ()) -> Reader:
+def put_upright(
+    reader: IndexedReader[Any], order: AxisOrder, remarks: Sequence[str] = ()
+) -> Reader:
     """Return a reader that gives the images of another as height, width, channels.
 
     Args:
@@ -30,10 +31,12 @@ def put_upright(reader: Reader, order: AxisOrder, remarks: Sequence[str] = ()) -
     return reader if order.is_upright else ReorderedReader(reader, order, tuple(remarks))
 
 
-class ReorderedReader(IndexedReader[Reader]):
+class ReorderedReader(IndexedReader[IndexedReader[Any]]):
     """Rearranges what another reader reads, which therefore is neither located nor a view."""
 
-    def __init__(self, stored: Reader, order: AxisOrder, remarks: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, stored: IndexedReader[Any], order: AxisOrder, remarks: tuple[str, ...] = ()
+    ) -> None:
         self._stored, self._order, self._remarks = stored, order, remarks
         super().__init__(stored.path, Options())
 
@@ -48,21 +51,21 @@ class ReorderedReader(IndexedReader[Reader]):
         self.capabilities = stored.capabilities & Capability.RANDOM_ACCESS
         self.rejects, self.notes = stored.rejects, stored.notes
 
-    def _open(self) -> Reader:
+    def _open(self) -> IndexedReader[Any]:
         return self._stored
 
-    def _close(self, handle: Reader) -> None:
+    def _close(self, handle: IndexedReader[Any]) -> None:
         handle.close()
 
     def _load_table(self) -> SampleTable:
-        return SampleTable(
-            KeyTable.of(self._stored.keys()),
-            self._stored.labels(),
-            np.empty(0, np.uint64),
-            np.broadcast_to(np.int64(self.schema.pixel_bytes), len(self)),
-        )
+        table = self._stored.table()
+        self.notes = self._stored.notes
+        # Checksums are of pixels in another order.
+        return replace(table, checksums=np.empty(0, np.uint64))
 
-    def _fetch(self, handle: Reader, indices: Column, out: NDArray[Any] | None) -> Images:
+    def _fetch(
+        self, handle: IndexedReader[Any], indices: Column, out: NDArray[Any] | None
+    ) -> Images:
         images = self._order.upright(handle.read_many(indices).images)
         if out is None:
             out = np.empty(images.shape, images.dtype)
@@ -70,6 +73,14 @@ class ReorderedReader(IndexedReader[Reader]):
         for channel in range(images.shape[-1]):
             out[..., channel] = images[..., channel]
         return Images(out)
+
+    def verify(self, span: range | None = None) -> Iterator[Finding]:
+        """Verify what is stored."""
+        return self._stored.verify(span)
+
+    def verify_whole(self) -> Iterator[Finding]:
+        """Verify what is stored around the samples."""
+        return self._stored.verify_whole()
 
     def spans(self, at_most: int) -> Sequence[range]:
         """Cut where the other reader does."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
-from fastdata_cli.errors import StaleStagingError
+from fastdata_cli.errors import DamagedDatasetError, StaleStagingError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options
 from fastdata_cli.sample import Batch, Payload
@@ -44,6 +47,13 @@ class StagedWriter(ABC):
     def _create(self) -> None:
         """Make an empty container at ``staging.item``."""
 
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        """Tell whether the container has all of these finished parts; changes nothing.
+
+        It lacks some where somebody began to delete the staging place: the run then starts afresh.
+        """
+        return True
+
     @abstractmethod
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         """Reopen the container and drop what lies beyond these finished parts."""
@@ -61,19 +71,31 @@ class StagedWriter(ABC):
         """Close whatever is open; called on every way out, possibly twice."""
 
     def begin(self, fingerprint: str) -> Sequence[Receipt]:
-        """Take the staging place; return the receipts of an interrupted equal run."""
-        receipts = self._take_up(self.staging.begin(fingerprint, resumable=self.resumable))
-        with storage_errors(self.staging.item):
-            if receipts:
-                self._resume(receipts)
-            else:
-                self._create()
+        """Take the staging place; return the receipts of an interrupted equal run.
+
+        Whatever goes wrong, such a run stays to be continued.
+        """
+        receipts = self.staging.begin(fingerprint, resumable=self.resumable)
+        try:
+            with storage_errors(self.staging.item):
+                if receipts and not self._holds(receipts):
+                    receipts = []
+                    self.staging.restart(fingerprint)
+            receipts = receipts or self._first()
+            with storage_errors(self.staging.item):
+                if receipts:
+                    self._resume(receipts)
+                else:
+                    self._create()
+        except BaseException:
+            self.abort(keep=any(receipt.part.source_stop for receipt in receipts))
+            raise
         self.receipts = {receipt.part.index: receipt for receipt in receipts}
         return receipts
 
-    def _take_up(self, receipts: list[Receipt]) -> list[Receipt]:
-        """Return the receipts to go on from, given those of an interrupted run."""
-        return receipts
+    def _first(self) -> list[Receipt]:
+        """Return what a run that continues no other has from the beginning."""
+        return []
 
     @property
     def started(self) -> float:
@@ -101,8 +123,13 @@ class StagedWriter(ABC):
         self._reveal()
 
     def abort(self, *, keep: bool) -> None:
-        """Release everything; ``keep`` leaves the staging place to be continued."""
+        """Release everything; ``keep`` leaves the staging place to be continued.
+
+        So does a run that had begun to publish: what it was to replace may be gone already.
+        """
         self._release()
+        with contextlib.suppress(OSError):
+            keep = keep or self.staging.is_publishing
         self.staging.abort(keep=keep and self.resumable)
 
     def in_order(self) -> list[Receipt]:
@@ -128,9 +155,9 @@ class AppendingWriter(StagedWriter):
             The facts of that part, as of ``_store``: ``_resume`` is called with them next.
         """
 
-    def _take_up(self, receipts: list[Receipt]) -> list[Receipt]:
-        if receipts or self.target.standing is None:
-            return receipts
+    def _first(self) -> list[Receipt]:
+        if self.target.standing is None:
+            return []
         manifest, table = self._standing()
         if manifest != self.target.standing:
             raise StaleStagingError(
@@ -142,4 +169,23 @@ class AppendingWriter(StagedWriter):
             facts = self._adopt(table)
         size = int(table.lengths.sum())
         part = Part(index=0, start=0, samples=len(table), source_stop=0, bytes=size)
-        return [self.staging.commit(part, table, facts)]
+        adopted = [self.staging.commit(part, table, facts)]
+        if not self._holds(adopted):
+            raise DamagedDatasetError(
+                f"{self.target.path}: it lacks samples that its table names",
+                hint=f"see what is left of it: fastdata inspect {self.target.path} --verify",
+                path=str(self.target.path),
+            )
+        return adopted
+
+
+def has_bytes(path: Path | bytes, size: int) -> bool:
+    """Tell whether a file is there, with at least so many bytes.
+
+    Raises:
+        OSError: the system does not say.
+    """
+    try:
+        return os.stat(path).st_size >= size
+    except (FileNotFoundError, NotADirectoryError):
+        return False

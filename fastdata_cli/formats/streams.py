@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import gzip
+import io
 import lzma
 import zipfile
 import zlib
@@ -16,6 +18,8 @@ DECODE_ERRORS = (
     zipfile.BadZipFile,
     # Sizes that the bytes tell of: no memory holds them, or they are negative.
     MemoryError, OverflowError, SystemError,
+    # Settings in the metadata that some codecs do not look at before.
+    TypeError, ZeroDivisionError,
 )  # fmt: skip
 """What libraries raise over bytes that are not theirs."""
 
@@ -27,19 +31,37 @@ STREAMS: Mapping[str, Callable[[Any], Any]] = {
 }
 """Codecs of numcodecs that are streams of the standard library: made from their settings."""
 
+# Those of which several may follow one another: they are read as a file, which takes longer.
+_FILES: Mapping[str, Callable[[Any, io.BytesIO], Any]] = {
+    "gzip": lambda _, file: gzip.GzipFile(fileobj=file),
+    "bz2": lambda _, file: bz2.BZ2File(file),
+    "lzma": lambda codec, file: lzma.LZMAFile(  # noqa: SIM115 - nothing is held but memory
+        file, format=codec.format, filters=codec.filters
+    ),
+}
 
-def decoded_to(size: int, stream: Any, stored: Window) -> bytes:
+
+def decoded_to(size: int, name: str, codec: Any, stored: Window) -> bytes:
     """Return what a stream decodes to, or one byte more than ``size``.
 
     Some bytes of a stream stand for a thousand times as many: no more is decoded than that.
 
+    Args:
+        size: bytes that are expected.
+        name: of the codec, one of ``STREAMS``.
+        codec: its settings; None where it has none.
+        stored: the stream, or several where the codec may have them.
+
     Raises:
-        ValueError: it is damaged, or cut.
+        ValueError: it is damaged, or cut; or the settings are none.
     """
     try:
+        stream = STREAMS[name](codec)
         data: bytes = stream.decompress(stored.array.data, size + 1)
+        if len(data) <= size and not stream.eof:
+            raise ValueError("it is cut")
+        if len(data) < size and stream.unused_data and name in _FILES:
+            data = _FILES[name](codec, io.BytesIO(stored.array.data)).read(size + 1)
     except DECODE_ERRORS as problem:
         raise ValueError(str(problem)) from problem
-    if len(data) <= size and not stream.eof:
-        raise ValueError("it is cut")
     return data

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
 _ORIENTATION, _DATE, _SUB_IFD, _DATE_ORIGINAL = 0x0112, 0x0132, 0x8769, 0x9003
 _GPS_IFD, _GPS_VERSION = 0x8825, 0
 _INTEGERS = {3: "H", 4: "I", 8: "h", 9: "i", 13: "I"}
-_PREFIX = b"Exif\0\0"
+_PREFIXES = re.compile(rb"(?:Exif\0\0)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,7 @@ class Exif:
 def read_exif(block: bytes) -> Exif:
     """Read an EXIF block, with or without its ``Exif`` prefix. Never raises."""
     # Some writers prefix twice; every reader in use strips what it finds.
-    while block.startswith(_PREFIX):
-        block = block[len(_PREFIX) :]
+    block = _PREFIXES.sub(b"", block, count=1)
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(block[:4])
     if order is None or len(block) < 8:
         return Exif(broken=True)

@@ -29,6 +29,7 @@ from PIL import (
 )
 
 from fastdata_cli.errors import BadSampleError
+from fastdata_cli.imaging.headers.plain import as_grey
 from fastdata_cli.imaging.headers.png import completed, essential, too_short
 from fastdata_cli.imaging.libtiff import silence
 from fastdata_cli.imaging.policy import ImagePolicy
@@ -99,6 +100,9 @@ def decode(data: bytes, kind: str, notes: list[str], policy: ImagePolicy) -> NDA
         raise BadSampleError(reason="unsupported-format", detail=f"{kind}: no decoder in Pillow")
     if kind == "png":
         data = completed(data) if "truncated" in notes else essential(data)
+    threefold = kind == "pnm" and "16-bit" in notes and data[:2] in (b"P3", b"P6")
+    if threefold:
+        data = as_grey(data)
     try:
         with Image.open(io.BytesIO(data), formats=[_FORMATS[kind]]) as image:
             # XMP would be asked for an orientation that the TIFF tag does not give.
@@ -106,6 +110,8 @@ def decode(data: bytes, kind: str, notes: list[str], policy: ImagePolicy) -> NDA
             image.load()
             if kind == "png" and _unfilled(image) and too_short(data):
                 raise BadSampleError(reason="corrupt", detail="png: data ends early")
+            if threefold:
+                return _eight_bits(image).reshape(image.height, -1, 3)
             return _rgb(image, kind, data, notes, policy)
     except BadSampleError:
         raise
@@ -156,9 +162,9 @@ def _rgb(
     mode = image.mode
     if mode == "F" or (mode == "I" and kind != "pnm"):
         raise BadSampleError(reason="unsupported-depth", detail=f"{kind}: 32 bits per channel")
-    key = image.info.get("transparency") if kind == "png" and mode in ("1", "L", "I;16") else None
-    if isinstance(key, int):
-        return _keyed(image, key, data[24], notes, policy)
+    keyed = _keyed(image, data, notes, policy) if kind == "png" else None
+    if keyed is not None:
+        return keyed
     if mode == "I" or mode.startswith("I;16"):
         return grey(_eight_bits(image))
     if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
@@ -174,24 +180,46 @@ def grey(plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
-    return (np.asarray(image) >> 8).astype(np.uint8)
+    plane = (np.asarray(image) >> 8).astype(np.uint8)
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        # Pillow turns WhiteIsZero around at 1 to 8 bits, and not at 16.
+        white_is_zero = image.tag_v2.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == 0
+        return ~plane if white_is_zero else plane
+    return plane
 
 
 def _keyed(
-    image: Image.Image, key: int, depth: int, notes: list[str], policy: ImagePolicy
-) -> NDArray[np.uint8]:
-    """Grey with a key colour, compared at the file's own depth: Pillow mixes up the scales."""
-    if depth == 16:
-        stored = np.asarray(image)
-        plane = (stored >> 8).astype(np.uint8)
+    image: Image.Image, data: bytes, notes: list[str], policy: ImagePolicy
+) -> NDArray[np.uint8] | None:
+    """PNG with a key colour, compared at the file's own depth: Pillow mixes up the scales.
+
+    None without such a key, or where Pillow is right.
+    """
+    key, depth = image.info.get("transparency"), data[24]
+    if isinstance(key, tuple) and depth == 16:
+        pixels = np.array(image, np.uint8)
+        stored = pixels.astype(np.uint16) << 8 | _low_bytes(data)
+        clear = (stored == np.array(key, np.uint16)).all(axis=2)
+    elif isinstance(key, int) and image.mode == "I;16":
+        pixels, clear = grey(_eight_bits(image)), np.asarray(image) == key
+    elif isinstance(key, int) and image.mode in ("1", "L"):
+        plane = np.asarray(image.convert("L"))
+        most = (1 << depth) - 1
+        pixels, clear = grey(plane), plane == (key & most) * (255 // most)
     else:
-        plane = stored = np.asarray(image.convert("L"))
-        key = (key & ((1 << depth) - 1)) * (255 // ((1 << depth) - 1))
-    pixels, clear = grey(plane), stored == key
+        return None
     if clear.any():
         notes.append("alpha")
         pixels[clear] = policy.background
     return pixels
+
+
+def _low_bytes(data: bytes) -> NDArray[np.uint8]:
+    """The other half of a PNG in RGB of 16 bits: Pillow hands over the high bytes."""
+    with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+        assert isinstance(image, PngImagePlugin.PngImageFile)
+        image.tile = [tile._replace(args="RGB;16L") for tile in image.tile]
+        return np.array(image, np.uint8)
 
 
 def _composite(rgba: NDArray[np.uint8], notes: list[str], policy: ImagePolicy) -> NDArray[np.uint8]:

@@ -8,6 +8,10 @@ from types import MappingProxyType
 
 DEFAULT_MAX_PIXELS = 178_956_970
 
+DAMAGED_CONTAINER = "damaged-container"
+"""Reject reason of a source that is damaged at some point, or ends before its time: never within
+any --max-bad."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImagePolicy:
@@ -39,13 +43,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "unsupported-depth": "floating point, signed or more than 16 bits per channel",
         "truncated": "the picture's data ends early",
         "corrupt": "the data is complete and damaged: checksum, header or coded data",
-        "too-large": "the header claims more pixels than --max-pixels",
+        "too-large": "more pixels than --max-pixels, or a side too long for the file to be made",
         "missing": "the file was listed and is not there",
         "unreadable": "the operating system did not let the file be read",
         "duplicate-key": "another sample has the same key",
         "size-mismatch": "the picture does not have the size that was asked for",
         "missing-image": "a sample of somebody's set has no picture",
-        "damaged-container": "the source is damaged at this point, or ends before its time",
+        DAMAGED_CONTAINER: "the source is damaged at this point, or ends before its time",
     }
 )
 

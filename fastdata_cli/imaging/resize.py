@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -26,7 +28,7 @@ def opencv() -> Any:
     """
     import cv2
 
-    cv2.setNumThreads(0)
+    opencv_threads.switch_off()
     return cv2
 
 
@@ -43,24 +45,31 @@ class _OpenCVThreads:
         self._before = 0
         os.register_at_fork(after_in_child=self._forget)
 
-    def hold(self) -> None:
-        """Switch them off; not before as many ``release`` will they be on again."""
+    def switch_off(self) -> None:
+        """Switch them off, and remember what was there."""
         import cv2
 
+        there = cv2.getNumThreads()
+        if there > 1:  # OpenCV says 1 for 0
+            self._before = there
+        cv2.setNumThreads(0)
+
+    def hold(self) -> None:
+        """Switch them off; not before as many ``release`` will they be on again."""
         with self._lock:
             if not self._holders:
-                self._before = cv2.getNumThreads()
-                cv2.setNumThreads(0)
+                self.switch_off()
             self._holders += 1
 
     def release(self) -> None:
-        """Put back what was there before the first ``hold``."""
+        """Put back what was there before they were switched off."""
         import cv2
 
         with self._lock:
             self._holders -= 1
-            if not self._holders and self._before > 1:  # OpenCV says 1 for 0
+            if not self._holders and self._before:
                 cv2.setNumThreads(self._before)
+                self._before = 0
 
     def _forget(self) -> None:
         # The holders are threads that a forked child does not have.
@@ -99,6 +108,25 @@ def pad_box(source: Size, size: Size) -> tuple[int, int, int, int]:
 
 def _nearest(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
+
+
+def max_side_for(size: Size, sources: Sequence[Size]) -> int:
+    """The ``--max-side`` under which pictures still cover ``size``, with a margin for crops.
+
+    It bounds the longer side, while the shorter one, or which of them is short for ``size``, must
+    stay a seventh above it, as 256 is above 224: crops at random need a margin.
+
+    Args:
+        size: (height, width) of what is cut out of them.
+        sources: (height, width) of the pictures as they are, at least one.
+
+    Returns:
+        pixels, enough for 95 of 100 of them: few that are very long make not all of them large.
+    """
+    needed = sorted(
+        max(size[0] * max(each) / each[0], size[1] * max(each) / each[1]) for each in sources
+    )
+    return math.ceil(needed[(len(needed) - 1) * 95 // 100] * 8 / 7)
 
 
 def wanted(full_size: Size, size: Size, fit: Fit) -> Size:

@@ -54,7 +54,8 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         order: ``random``; ``block``, for chunks that are decompressed as a whole and for slow
             disks; ``sequential``.
         sampler: an order of one's own, in place of ``order``, ``seed``, ``rank``, ``world_size``:
-            a sampler of this package, or any iterable of positions with a length.
+            a sampler of this package, whose epoch is that of the first iteration, or any iterable
+            of positions with a length. Later epochs are the loader's: see ``set_epoch``.
         seed: the same seed gives the same epochs.
         rank, world_size: which of how many training processes this is; each has its share of
             every epoch. ``drop_last`` makes the shares equal.
@@ -126,7 +127,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         self._held: Held | None = None
         self._skip = on_bad == "skip"
         self._rejects: dict[int, Reject] = {}
-        self._next = self._place = Place()
+        self._next = self._place = Place(sampler.epoch)
 
     def __len__(self) -> int:
         """Return the number of batches of an iteration; fewer come where all of one are bad."""
@@ -136,7 +137,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         if self._hold and self._held is None:
             self._held = self._recipe.hold()
         start = self._next
-        self._next = Place(start.epoch + self._batches.epochs)
+        self._next, self._place = Place(start.epoch + self._batches.epochs), start
         pipeline = self._recipe.pipeline(self._plan(start), self._delivery, self._held)
         handing_out = HandingOut(
             delivery=self._delivery,
@@ -164,7 +165,8 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         """Return where training stands: before the batch that comes next; JSON-able.
 
         Batches that are ready and were not taken do not count. Where several iterations are going
-        on, the one that a batch was taken from last is meant.
+        on, the one that was begun or that a batch was taken from last is meant. After ``break`` it
+        still is the epoch that was left; ``set_epoch`` says that the next one is to come.
         """
         return {**asdict(self._place), "settings": self._settings()}
 
@@ -204,8 +206,20 @@ class FastLoader(Iterable[tuple[Any, ...]]):
             sampler.set_epoch(epoch)
             for number, positions in enumerate(one):
                 if number >= skipped:
-                    yield Place(epoch, number), positions
+                    yield Place(epoch, number), self._checked(positions)
             skipped = 0
+
+    def _checked(self, positions: Positions) -> Positions:
+        """Return positions that a sampler gave.
+
+        Raises:
+            UsageError: there is no such sample.
+        """
+        count = len(self.samples)
+        wrong = positions[(positions < 0) | (positions >= count)]
+        if len(wrong):
+            raise UsageError(f"the sampler gives position {wrong[0]}, of {count:,} samples")
+        return positions
 
     def _passed(self, place: Place) -> None:
         behind = Place(place.epoch, place.batch + 1)

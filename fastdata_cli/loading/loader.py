@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdata_cli.contract import Reader
-from fastdata_cli.loading import samplers
-from fastdata_cli.loading.samplers import BatchSampler, Sampler
+from fastdata_cli.loading.delivery import accelerated
+from fastdata_cli.loading.orders import (
+    SAMPLERS,
+    WINDOW,
+    natural_block,
+    order_arguments,
+    sampler_for,
+)
+from fastdata_cli.loading.samplers import BatchSampler
 from fastdata_cli.options import Options, option
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from fastdata_cli.loading.dataset import FastDataset
-
-# Where the container says nothing: some megabytes that lie together, for a disk to read ahead.
-_BLOCK = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,7 @@ class LoaderOptions(Options):
         choices=("sequential", "random", "block"),
     )
     block: int | None = option(None, "samples of a block; the chunk of the dataset", minimum=1)
-    window: int = option(4, "blocks whose samples are mixed", minimum=1)
+    window: int = option(WINDOW, "blocks whose samples are mixed", minimum=1)
     workers: int = option(0, "worker processes; 0 loads in the training process", minimum=0)
     prefetch_factor: int | None = option(None, "batches each worker is ahead", minimum=1)
     pin_memory: bool = option(False, "copy batches to pinned memory")
@@ -67,8 +71,9 @@ def make_loader(
 
     dataset = source if isinstance(source, FastDataset) else FastDataset(source)
     final = resolved(dataset.reader, options)
-    name, arguments = _order(final)
-    sampler: Sampler = getattr(samplers, name)(len(dataset), **arguments)
+    sampler = sampler_for(
+        dataset.reader, final.order, block=final.block, window=final.window, seed=final.seed
+    )
     return DataLoader(
         dataset,
         batch_sampler=BatchSampler(
@@ -87,7 +92,10 @@ def loader_line(reader: Reader, options: LoaderOptions = _DEFAULT) -> str:
     ``from fastdata_cli.loading import *``.
     """
     final = resolved(reader, options)
-    name, arguments = _order(final)
+    arguments = order_arguments(
+        final.order, block=final.block or 1, window=final.window, seed=final.seed
+    )
+    name = SAMPLERS[final.order].__name__
     sampler = f"{name}({', '.join(['len(dataset)', *_texts(arguments)])})"
     drop = ", drop_last=True" if final.drop_last else ""
     batches = f"BatchSampler({sampler}, {final.batch_size}{drop})"
@@ -109,26 +117,10 @@ def resolved(reader: Reader, options: LoaderOptions) -> LoaderOptions:
             options, prefetch_factor=None, persistent_workers=False, start_method=None
         )
     if options.pin_memory:
-        options = replace(options, pin_memory=_accelerated())
+        options = replace(options, pin_memory=accelerated())
     if options.order != "block":
         return replace(options, block=None, window=_DEFAULT.window)
     return replace(options, block=options.block or natural_block(reader))
-
-
-def natural_block(reader: Reader) -> int:
-    """Return how many samples of a dataset are best read together: a chunk, if it has chunks."""
-    chunk = reader.describe().get("chunk")
-    return chunk if isinstance(chunk, int) and chunk > 1 else _BLOCK
-
-
-def _order(options: LoaderOptions) -> tuple[str, dict[str, Any]]:
-    """Return the name of the sampler and its arguments."""
-    if options.order == "sequential":
-        return "SequentialSampler", {}
-    if options.order == "random":
-        return "RandomSampler", {"seed": options.seed}
-    facts = {"block": options.block, "window": options.window, "seed": options.seed}
-    return "BlockShuffleSampler", facts
 
 
 def _worker_arguments(options: LoaderOptions) -> dict[str, Any]:
@@ -145,11 +137,3 @@ def _worker_arguments(options: LoaderOptions) -> dict[str, Any]:
 
 def _texts(arguments: dict[str, Any]) -> list[str]:
     return [f"{name}={value!r}" for name, value in arguments.items()]
-
-
-def _accelerated() -> bool:
-    """Return whether there is a device that pinned memory speeds up copies to."""
-    import torch
-
-    accelerator = getattr(torch, "accelerator", torch.cuda)  # torch before 2.6 knew CUDA only
-    return bool(accelerator.is_available())

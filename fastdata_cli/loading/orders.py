@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import UsageError
-from fastdata_cli.loading.loader import natural_block
 from fastdata_cli.loading.samplers import (
     BlockShuffleSampler,
     Positions,
@@ -22,48 +21,61 @@ from fastdata_cli.loading.samplers import (
 )
 
 Order = Literal["sequential", "random", "block"]
+SAMPLERS: Mapping[str, Callable[..., Sampler]] = {
+    "sequential": SequentialSampler,
+    "random": RandomSampler,
+    "block": BlockShuffleSampler,
+}
+WINDOW = 4
+"""Blocks that are mixed with each other."""
+
+# Where the container says nothing: some megabytes that lie together, for a disk to read ahead.
+_BLOCK = 256
 
 # Positions that are taken at once from a sampler that gives them one by one.
 _PIECE = 1 << 12
 
 
+def natural_block(reader: Reader) -> int:
+    """Return how many samples of a dataset are best read together: a chunk, if it has chunks."""
+    chunk = reader.describe().get("chunk")
+    return chunk if isinstance(chunk, int) and chunk > 1 else _BLOCK
+
+
+def order_arguments(order: str, *, block: int, window: int, seed: int) -> dict[str, Any]:
+    """Return those of these arguments that the sampler of an order takes."""
+    given = {"block": block, "window": window, "seed": seed}
+    names = {"sequential": (), "random": ("seed",), "block": ("block", "window", "seed")}
+    return {name: given[name] for name in names[order]}
+
+
 def sampler_for(
     reader: Reader,
-    order: Order,
+    order: str,
     *,
+    block: int | None = None,
+    window: int = WINDOW,
     seed: int = 0,
-    rank: int = 0,
-    world_size: int = 1,
-    drop_last: bool = False,
+    **share: Any,
 ) -> Sampler:
     """Return the sampler that visits a dataset in an order.
 
     Args:
-        reader: of the dataset; blocks are its chunks.
+        reader: of the dataset.
         order: ``sequential``, ``random`` or ``block``.
+        block, window: of ``block``: samples that are cheap to read together (the dataset's chunk
+            where None), and how many blocks are mixed.
         seed: of the order.
-        rank, world_size, drop_last: as in SamplerConfig.
+        share: ``rank``, ``world_size``, ``drop_last``, as in SamplerConfig.
 
     Raises:
         UsageError: another word, or numbers that cannot be meant.
     """
-    count = len(reader)
-    if order == "sequential":
-        return SequentialSampler(count, rank=rank, world_size=world_size, drop_last=drop_last)
-    if order == "random":
-        return RandomSampler(
-            count, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last
-        )
-    if order == "block":
-        return BlockShuffleSampler(
-            count,
-            natural_block(reader),
-            seed=seed,
-            rank=rank,
-            world_size=world_size,
-            drop_last=drop_last,
-        )
-    raise UsageError(f"{order!r} is no order", hint="one of: sequential, random, block")
+    if order not in SAMPLERS:
+        raise UsageError(f"{order!r} is no order", hint=f"one of: {', '.join(SAMPLERS)}")
+    natural = natural_block(reader) if block is None else block
+    arguments = order_arguments(order, block=natural, window=window, seed=seed)
+    return SAMPLERS[order](len(reader), **arguments, **share)
 
 
 class SizedPositions(Protocol):

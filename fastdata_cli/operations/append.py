@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastdata_cli import registry
 from fastdata_cli.contract import Capability, Reader
@@ -16,6 +18,7 @@ from fastdata_cli.errors import (
     UsageError,
 )
 from fastdata_cli.keys import to_text
+from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.append_options import (
     agreed_checks,
     agreed_options,
@@ -29,15 +32,16 @@ from fastdata_cli.operations.choice import (
     choose,
     say_what_stays,
 )
-from fastdata_cli.operations.continuing import some
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.growth import Growth
-from fastdata_cli.operations.plan import Plan, common_size, make_plan
+from fastdata_cli.operations.plan import Plan, make_plan
 from fastdata_cli.operations.rejects import rejects_path, write_rejects
 from fastdata_cli.operations.settings import ConvertOptions
+from fastdata_cli.operations.shown_sizes import shown_sizes
 from fastdata_cli.operations.source import Source
 from fastdata_cli.operations.subset import Renumbered
-from fastdata_cli.sample import Payload
+from fastdata_cli.operations.words import count_text, some
+from fastdata_cli.sample import UNLABELLED, Payload
 from fastdata_cli.storage.staging import Staging
 
 
@@ -122,7 +126,7 @@ def plan_append(
         listener.notice(_nothing(source, standing, request, choice))
         return None
     reader = _renumbered(source.reader, standing.reader, choice, listener, all_classes=request.new)
-    options = _sized(options, manifest.schema.payload, reader, listener)
+    _say_resized(manifest, options, reader, listener)
     growth = Growth(
         manifest=manifest,
         samples=len(standing.reader),
@@ -137,7 +141,7 @@ def plan_append(
     plan = replace(plan, growth=growth)
     what = " or ".join(["new"] * request.new + ["tried again"] * request.again)
     held = f"; {len(choice.pairing.first):,} of the source are there already" * request.new
-    listener.notice(f"{plan.total:,} samples are {what}{held}")
+    listener.notice(f"{count_text(plan.total, 'sample is', 'samples are')} {what}{held}")
     return plan
 
 
@@ -152,8 +156,8 @@ def _nothing(source: Source, standing: Standing, request: AppendRequest, choice:
     text = f"nothing new: {standing.path} holds what is in {source.name}"
     if choice.listed:
         text += (
-            f", but for {choice.listed:,} bad samples listed in {rejects_path(standing.path).name} "
-            "(--retry-bad tries them again)"
+            f", but for {count_text(choice.listed, 'bad sample')} listed in "
+            f"{rejects_path(standing.path).name} (--retry-bad tries them again)"
         )
     return text
 
@@ -165,10 +169,12 @@ def _renumbered(
     old, names = standing.schema.class_names, source.schema.class_names
     labels = np.unique(source.labels()[choice.positions])
     labels = labels[labels >= 0]
-    if not names:
-        if old and len(labels) and labels[-1] >= len(old):
-            raise UsageError(f"label {labels[-1]} is beyond the {len(old)} classes of the dataset")
+    if names == old:
         return Renumbered(source, choice.positions, None, old)
+    if not names:
+        _require_names(labels, old, "the dataset")
+        return Renumbered(source, choice.positions, None, old)
+    _require_names(labels, names, "the source")
     if not old and (standing.labels() >= 0).any():
         raise UsageError(
             "the labels of the dataset are numbers without names, and the source names its classes",
@@ -176,6 +182,8 @@ def _renumbered(
         )
     used = range(len(names)) if all_classes else labels.tolist()
     fresh = [names[label] for label in used if names[label] not in set(old)]
+    if fresh:  # their numbers begin where the names of the dataset end
+        _require_names(standing.labels(), old, "the dataset")
     number = {name: at for at, name in enumerate((*old, *fresh))}
     numbers = np.array([*(number.get(name, -1) for name in names), -1], np.int64)
     if fresh and old:
@@ -187,18 +195,29 @@ def _renumbered(
     return Renumbered(source, choice.positions, numbers, (*old, *fresh))
 
 
-def _sized(
-    options: ConvertOptions, payload: Payload, reader: Renumbered, listener: Listener
-) -> ConvertOptions:
+def _require_names(labels: NDArray[np.int64], names: Sequence[str], whose: str) -> None:
+    """Refuse a label that no class stands for: under other numbers it would be another one's."""
+    highest = int(labels.max(initial=UNLABELLED))
+    if highest >= len(names):
+        raise UsageError(
+            f"label {highest} is beyond the {len(names)} classes of {whose}",
+            hint="every label needs a name here, or it becomes that of another class; "
+            "what has none can be converted to a dataset of its own",
+        )
+
+
+def _say_resized(
+    manifest: Manifest, options: ConvertOptions, reader: Renumbered, listener: Listener
+) -> None:
     """Say so where new images are resized to the size that all of the dataset had by themselves."""
-    if payload is not Payload.PIXELS or reader.schema.payload is not Payload.ENCODED:
-        return options
-    if common_size(reader, options) != options.settled_size:
+    sized = manifest.schema.payload is Payload.PIXELS and "size" not in manifest.options
+    if not sized or reader.schema.payload is not Payload.ENCODED:
+        return
+    if any(size != options.settled_size for size in shown_sizes(reader, options)):
         listener.notice(
             f"new images have other sizes: they are stored as {options.size} pixels like the "
             f"others, {options.fit} and {options.interpolation}"
         )
-    return options
 
 
 def _require_same_kind(plan: Plan, standing: Reader) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from fastdata_cli.contract import Format
-from fastdata_cli.errors import UnsupportedError, UsageError
+from fastdata_cli.errors import DamagedDatasetError, UnsupportedError, UsageError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.clean.selection import given as asked_for
 from fastdata_cli.operations.settings import ConvertOptions, parse_size
@@ -55,11 +55,15 @@ def agreed_checks(manifest: Manifest) -> CleanOptions | None:
 
     Raises:
         UnsupportedError: they were for duplicates, and what is there has left no fingerprints.
+        UsageError: this version of fastdata does not know them.
+        DamagedDatasetError: they are not as they are written down.
     """
     stored = manifest.options.get("clean")
     if not stored:
         return None
-    checks = CleanOptions(**stored)
+    if not isinstance(stored, Mapping):
+        raise DamagedDatasetError("the manifest has no options of clean where they should be")
+    checks = CleanOptions.from_mapping(stored, owner="clean in this version of fastdata")
     if checks.duplicates is not None:
         raise UnsupportedError(
             "the dataset was made without duplicates, and the fingerprints of what it holds were "

@@ -13,15 +13,15 @@ from fastdata_cli.contract import Reader
 from fastdata_cli.engines.local import ordered_map
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.key_table import KeyTable
-from fastdata_cli.operations.continuing import some
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.packer import Good
 from fastdata_cli.operations.pairing import Pairing
-from fastdata_cli.operations.plan import spread
+from fastdata_cli.operations.sampling import spread
 from fastdata_cli.operations.settings import ConvertOptions
 from fastdata_cli.operations.source import OF_FILES, Source
 from fastdata_cli.operations.subset import Subset
 from fastdata_cli.operations.transform import Transform, transform_for
+from fastdata_cli.operations.words import count_text, some
 from fastdata_cli.sample import Reject, Sample
 from fastdata_cli.timing.environment import usable_cores
 
@@ -51,12 +51,13 @@ def say_what_changed(
     if not len(newer):
         return
     picked = newer[spread(len(newer), _COMPARED)]
-    transform = transform_for(options, source.reader.schema, standing.schema)
+    transform = transform_for(options, source.reader, standing.schema)
     changed = list(_differing(source.reader, standing, pairing, picked, transform))
     if changed:
         keys = KeyTable.of(standing.keys())
         names = some((keys.text(int(pairing.first[at])) for at in changed), len(changed))
-        text = f"{len(changed):,} samples have changed in the source and stay as they were: {names}"
+        many = count_text(len(changed), "sample has", "samples have")
+        text = f"{many} changed in the source, and not in the dataset: {names}"
         if len(picked) < len(newer):
             text += f" (of {len(newer):,} newer files, {len(picked):,} were compared)"
         listener.notice(text)

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Format, Reader
+from fastdata_cli.errors import BadSampleError
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
-from fastdata_cli.operations.continuing import label_of, some
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.pairing import Pairing, pair
 from fastdata_cli.operations.rejects import read_rejects
 from fastdata_cli.operations.source import Source
+from fastdata_cli.operations.transform import FILLED
+from fastdata_cli.operations.words import count_text, label_of, some
 from fastdata_cli.sample import Reject
 
 
@@ -71,10 +73,7 @@ def choose(source: Source, standing: Standing, request: AppendRequest) -> Choice
     wanted = (~bad & request.new) | (bad & request.again)
     where = {current.text(at): at for at in missing[bad & ~wanted].tolist()}
     tried = {current.text(at) for at in missing[bad & wanted].tolist()}
-    held = _held(pairing, current, listed)
-    manifest = standing.reader.manifest
-    filled = manifest is not None and manifest.options.get("on_bad") == "fill"
-    done = set() if filled else held  # a grey image that stands for a bad one is one of the rejects
+    done = _healed(pairing, current, listed, standing.reader)
     rejects = [
         replace(each, index=where.get(text, each.index))
         for text, each in listed.items()
@@ -85,11 +84,23 @@ def choose(source: Source, standing: Standing, request: AppendRequest) -> Choice
     )
 
 
-def _held(pairing: Pairing, current: KeyTable, listed: Mapping[str, Reject]) -> set[str]:
+def _healed(
+    pairing: Pairing, current: KeyTable, listed: Mapping[str, Reject], standing: Reader
+) -> set[str]:
+    """Return which listed samples the dataset holds, but for those that a grey image stands for."""
     if not listed:
         return set()
-    texts = (current.text(at) for at in pairing.second.tolist())
-    return {text for text in texts if text in listed}
+    pairs = zip(pairing.first.tolist(), map(current.text, pairing.second.tolist()), strict=True)
+    held = [(at, text) for at, text in pairs if text in listed]
+    return {text for at, text in held if not _is_filled(standing, at)}
+
+
+def _is_filled(reader: Reader, index: int) -> bool:
+    """Tell whether an image is the grey one of ``--on-bad fill``, whichever run put it there."""
+    try:
+        return FILLED in (reader.read(index).metadata or {})
+    except BadSampleError:  # nobody can tell: it stays listed
+        return True
 
 
 def say_what_stays(choice: Choice, listener: Listener) -> None:
@@ -104,12 +115,12 @@ def say_what_stays(choice: Choice, listener: Listener) -> None:
             "there; where they should be the same, choose what keys are relative to with --root"
         )
     for positions, what in (
-        (choice.pairing.only_first, "are not in the source any more and stay"),
-        (_relabelled(choice), "have another label now and keep theirs"),
+        (choice.pairing.only_first, "no longer in the source, and kept"),
+        (_relabelled(choice), "relabelled in the source, and kept with the old label"),
     ):
         if len(positions):
             names = some(map(own.text, positions.tolist()), len(positions))
-            listener.notice(f"{len(positions):,} samples {what}: {names}")
+            listener.notice(f"{count_text(len(positions), 'sample')} {what}: {names}")
 
 
 def _relabelled(choice: Choice) -> NDArray[np.int64]:

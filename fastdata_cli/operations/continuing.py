@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ from fastdata_cli.keys import printable, to_text
 from fastdata_cli.operations.pairing import pair
 from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.source import OF_FILES
+from fastdata_cli.operations.words import label_of, some
 from fastdata_cli.options import flag
 from fastdata_cli.storage import journal
 from fastdata_cli.storage.refusals import storage_errors
 from fastdata_cli.storage.staging import staging_root
 
 _RECORD = "source.npz"
-_NAMED = 3
 _OPTIONS = ("convert", "write", "clean")
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)
 
@@ -85,17 +85,6 @@ def refuse_changes(plan: Plan, started: float) -> None:
             hint=f"to start over, delete {staging_root(plan.path)} and run the same command again",
             path=changed[0],
         )
-
-
-def some(names: Iterable[str], total: int) -> str:
-    """Return the first few of so many names on one line."""
-    more = f" and {total - _NAMED:,} more" if total > _NAMED else ""
-    return ", ".join(islice(names, _NAMED)) + more
-
-
-def label_of(label: int, names: Sequence[str]) -> str:
-    """Return what a label is called."""
-    return names[label] if 0 <= label < len(names) else str(label)
 
 
 def _changed_since(plan: Plan, started: float) -> Iterator[tuple[str, int]]:

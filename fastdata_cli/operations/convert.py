@@ -18,9 +18,9 @@ from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.publishing import publish
 from fastdata_cli.operations.rejects import first_of, worded
 from fastdata_cli.operations.sizes import stored_bytes
-from fastdata_cli.operations.totals import DAMAGED_CONTAINER as DAMAGED_CONTAINER
 from fastdata_cli.operations.totals import add_up
 from fastdata_cli.operations.transform import transform_for
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.sample import Batch, Reject, Sample
 from fastdata_cli.storage.refusals import storage_errors
 from fastdata_cli.timing.environment import usable_cores
@@ -134,6 +134,8 @@ class _Run:
         """A part could not be written: those that wait behind it must not be."""
 
     def into(self, writer: Writer) -> ConvertReport:
+        for reject in self.plan.source.rejects:
+            self._fail_at(reject)
         with contextlib.ExitStack() as open_things:
             if self.plan.clean is not None:
                 selection = Selection(self.plan.clean, self.plan.options.policy(), self.plan.path)
@@ -153,7 +155,8 @@ class _Run:
         growth = self.plan.growth
         self.resumed = there - (0 if growth is None else growth.samples)
         if self.resumed:
-            self.listener.notice(f"continuing an interrupted run: {self.resumed} samples are there")
+            there_now = count_text(self.resumed, "sample is", "samples are")
+            self.listener.notice(f"continuing an interrupted run: {there_now} there")
         if not self.resumed:
             remember_source(self.plan)
         else:
@@ -206,8 +209,7 @@ class _Run:
         plan = self.plan
         judge = None if self.selection is None else self.selection.judge
         settle = _as_it_is if self.selection is None else self.selection.settle
-        schema = plan.source.reader.schema
-        transform = transform_for(plan.options, schema, plan.schema, judge)
+        transform = transform_for(plan.options, plan.source.reader, plan.schema, judge)
         timed = self.clock.timed("transform", transform)
         samples = plan.source.reader.scan(range(position, plan.total))
         blocks = _blocks(self.clock.drawn("read", samples), position)
@@ -216,19 +218,21 @@ class _Run:
         workers = 0 if transform.light else self.jobs
         for outcomes in ordered_map(timed, blocks, workers=workers, ahead=2 * workers + 2):
             for outcome in map(settle, outcomes):
-                if isinstance(outcome, Reject) and self._is_fatal(outcome):
-                    raise BadSampleError(
-                        key=outcome.key,
-                        reason=outcome.reason,
-                        detail=outcome.detail,
-                        hint="leave out --on-bad fail to skip bad samples and list them",
-                    )
+                if isinstance(outcome, Reject):
+                    self._fail_at(outcome)
                 yield outcome
             done += len(outcomes)
             self.listener.progress(done, plan.total)
 
-    def _is_fatal(self, reject: Reject) -> bool:
-        return self.plan.options.on_bad == "fail" and reject.reason not in CLEAN_REASONS
+    def _fail_at(self, reject: Reject) -> None:
+        """Raise BadSampleError if a bad sample is to end the run."""
+        if self.plan.options.on_bad == "fail" and reject.reason not in CLEAN_REASONS:
+            raise BadSampleError(
+                key=reject.key,
+                reason=reject.reason,
+                detail=reject.detail,
+                hint="leave out --on-bad fail to skip bad samples and list them",
+            )
 
     def _publish(self, writer: Writer, packer: Packer) -> ConvertReport:
         plan = self.plan

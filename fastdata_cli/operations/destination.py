@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from fastdata_cli.contract import Capability, Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
+from fastdata_cli.formats.sharded.set import ShardPattern, index_path
+from fastdata_cli.formats.tree.sidecar import sidecar_path
 from fastdata_cli.manifest import Manifest
+from fastdata_cli.operations.rejects import rejects_path
+from fastdata_cli.operations.source import Source
+from fastdata_cli.storage.journal import JOURNAL
 from fastdata_cli.storage.name_limits import name_limits
 from fastdata_cli.storage.staging import Staging, is_exchanging, staging_root
 
 
 def check_destination(
-    path: Path,
-    row: Format,
-    *,
-    overwrite: bool,
-    source: Path | None = None,
-    walked: bool = True,
+    path: Path, row: Format, *, overwrite: bool, source: Source | None = None
 ) -> None:
     """Raise unless a run may write at ``path``, or may find that it has written there.
 
@@ -28,8 +31,7 @@ def check_destination(
 
     Args:
         overwrite: a dataset of ours may stand there, and will be replaced.
-        source: where the source lies; a destination that is, holds or lies in it is never replaced.
-        walked: what the source holds is found by looking; False for a list of paths.
+        source: what is read; nothing is replaced that is, holds or lies in it, or is read by it.
 
     Raises:
         UsageError: its folder does not exist or cannot be written, or its name is too long.
@@ -42,31 +44,28 @@ def check_destination(
             hint=f"mkdir -p {path.parent}",
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"no permission to write in {path.parent}")
-    allowed = name_limits(path)
-    if len(os.fsencode(staging_root(path).name)) > allowed.name or allowed.path < 0:
-        raise UsageError(
-            f"{path.name}: too long a name; while it is made it takes another "
-            f"{len(staging_root(path).name) - len(path.name)} bytes",
-            hint="choose a shorter one, or a folder higher up",
-        )
-    found_again = row.name == "tree" or walked
-    if found_again and source is not None and source.is_dir() and _lies_in(path, source):
+        raise UsageError(why_unwritable(path.parent), hint="choose another place")
+    _require_shard_files(path, row)
+    _require_short(path)
+    folder = None if source is None else source.folder
+    # A list names its files; what any other folder holds is found by looking.
+    found_again = source is not None and (row.name == "tree" or source.format != "list")
+    if found_again and folder is not None and folder.is_dir() and _lies_in(path, folder):
         raise UsageError(
             f"{shown} lies in the source, whose next reading would find it",
             hint="choose a place beside the source",
         )
+    if overwrite and source is not None:
+        _require_apart(path, source)
     # Shards that an interrupted publish left belong to the run that is to be continued; its writer
     # still refuses those of others.
-    unfinished = (staging_root(path) / "journal.jsonl").exists()
+    unfinished = os.path.lexists(staging_root(path) / JOURNAL)
     if not os.path.lexists(path) and (unfinished or not row.recognises(path)):
         return
     if unfinished and not overwrite and Staging(path).is_remnant:
         return
     if not overwrite:
-        raise _exists_already(path, row)
-    if source is not None and _overlap(path.resolve(), source.resolve()):
-        raise DestinationExistsError(f"{shown} and the source overlap: it is not overwritten")
+        raise _exists_already(path, row, _cleared_remnant(path))
     if not (_is_ours(path) or is_exchanging(path)):
         raise DestinationExistsError(
             f"{shown} was not made by fastdata (it has no readable manifest): not overwritten",
@@ -93,31 +92,95 @@ def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | N
         if manifest is not None:
             staging.clear()
             return manifest
-    raise _exists_already(path, row)
+    raise _exists_already(path, row, _cleared_remnant(path))
 
 
-def _exists_already(path: Path, row: Format) -> DestinationExistsError:
-    return DestinationExistsError(
-        f"{path} exists already{_cleared_remnant(path)}",
-        hint="choose another destination, or add --overwrite to replace a dataset of fastdata"
-        + (", or --append to add to it" if Capability.APPEND in row.capabilities else ""),
-        path=str(path),
-    )
+def why_unwritable(folder: Path) -> str:
+    """Return why nothing can be written in a folder, in words."""
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"{folder} is on a read-only file system"
+    return f"no permission to write in {folder}"
+
+
+def _require_shard_files(path: Path, row: Format) -> None:
+    """Raise if the name is a pattern of shards, and the format makes no such files."""
+    cut_into_files = "shard_size" in {spec.name for spec in row.write_options.specs()}
+    if re.search(r"%\d*d", path.name) and not cut_into_files:
+        raise UsageError(
+            f"{path.name!r} is a pattern of shards, and format {row.name} does not make such files",
+            hint=f"give it one name, such as out{path.suffix}, or choose .tar: train-%06d.tar",
+        )
+
+
+def _require_short(path: Path) -> None:
+    """Raise if a name that a run makes would be too long for the file system."""
+    names = [staging_root(path).name, rejects_path(path).name, sidecar_path(path).name]
+    sizes = [len(os.fsencode(name)) for name in names]
+    pattern = ShardPattern.parse(path)
+    if pattern is not None:
+        sizes.append(len(os.fsencode(pattern.before + pattern.after)) + pattern.digits)
+        sizes.append(len(os.fsencode(index_path(path).name)))
+    allowed = name_limits(path)
+    if max(sizes) > allowed.name or allowed.path < 0:
+        raise UsageError(
+            f"{path.name}: too long a name; while it is made it takes another "
+            f"{max(sizes) - len(os.fsencode(path.name))} bytes",
+            hint="choose a shorter one, or a folder higher up",
+        )
+
+
+def _exists_already(path: Path, row: Format, cleared: str) -> DestinationExistsError:
+    hint = "choose another destination, or "
+    if not (_is_ours(path) or is_exchanging(path)):
+        hint += "move it away: it holds no manifest of fastdata"
+    else:
+        hint += "add --overwrite to replace this dataset of fastdata"
+        hint += ", or --append to add to it" if Capability.APPEND in row.capabilities else ""
+    return DestinationExistsError(f"{path} exists already{cleared}", hint=hint, path=str(path))
 
 
 def _cleared_remnant(path: Path) -> str:
     """Clear away what a run left that died after it had published; return what to say of it."""
     staging = Staging(path)
-    if not staging.is_remnant:
-        return ""
     with contextlib.suppress(FastdataError):  # it lives, or belongs to somebody else
-        staging.clear()
-        return f"; {staging.root.name}, which a killed run had left beside it, is cleared away"
+        if staging.is_remnant:
+            staging.clear()
+            return f"; {staging.root.name}, which a killed run had left beside it, is cleared away"
     return ""
 
 
 def _lies_in(path: Path, source: Path) -> bool:
     return source.resolve() in path.resolve().parents
+
+
+def _require_apart(path: Path, source: Source) -> None:
+    """Raise if replacing what stands at ``path`` would take a file that the source reads."""
+    pattern = ShardPattern.parse(path)
+    replaced = [path] if pattern is None else [path, index_path(path), *pattern.standing()]
+    standing = {os.path.realpath(each) for each in replaced if os.path.lexists(each)}
+    if not standing:
+        return
+    around = source.folder is not None and any(
+        _overlap(Path(each), source.folder.resolve()) for each in standing
+    )
+    below = tuple(each + os.sep for each in standing if os.path.isdir(each))
+    read = _real_paths(source.reader.files())
+    if around or any(file in standing or file.startswith(below) for file in read):
+        raise DestinationExistsError(
+            f"{path} and the source overlap: it is not overwritten",
+            hint="choose another destination",
+            path=str(path),
+        )
+
+
+def _real_paths(files: Iterable[Path]) -> Iterator[str]:
+    """Yield where files really are; of millions in one folder, the folder is asked about once."""
+    real_folder = lru_cache(os.path.realpath)
+    for file in files:
+        if os.path.islink(file):
+            yield os.path.realpath(file)
+        else:
+            yield os.path.join(real_folder(file.parent), file.name)
 
 
 def _overlap(one: Path, other: Path) -> bool:

@@ -42,7 +42,7 @@ class Difference:
     """``only-in-first``, ``only-in-second``, ``classes``, ``label``, ``metadata``, ``bytes``,
     ``pixels``, ``shape``, or ``unreadable``."""
     detail: str = ""
-    largest: int | None = None
+    largest: float | None = None
     """Largest difference of one channel of one pixel, where pixels could be compared."""
 
 
@@ -61,7 +61,7 @@ class DiffReport:
     """Whether they stand in the same order; another order is no difference."""
     counts: Mapping[str, int]
     """Differences by kind."""
-    largest: int | None
+    largest: float | None
     """Largest difference of one channel over all pixels that were compared."""
     differences: tuple[Difference, ...]
     """The first 100,000."""
@@ -129,7 +129,7 @@ class _Tally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
-        self.largest: int | None = None
+        self.largest: float | None = None
 
     def note(self, found: Difference) -> None:
         self.counts[found.kind] += 1
@@ -203,11 +203,23 @@ def _compare_pixels(key: str, one: NDArray[Any], other: NDArray[Any]) -> Differe
         return Difference(key, "shape", f"{kinds[0]} and {kinds[1]}")
     if one.tobytes() == other.tobytes():
         return None
-    apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
-    changed = (apart > 0).reshape(*one.shape[:2], -1).any(axis=2)
-    largest = int(np.nanmax(apart))
-    detail = f"{int(changed.sum()):,} of {changed.size:,} pixels differ, by up to {largest}"
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    # Also where one is no number and the other is, or where zeros differ in their sign.
+    unequal = _bits(one) != _bits(other)
+    changed = unequal.reshape(*one.shape[:2], -1).any(axis=2)
+    finite = apart[unequal & np.isfinite(apart)]
+    largest: float = finite.max(initial=0).item()
+    if one.dtype.kind in "iub":
+        largest = int(largest)
+    words = f"by up to {largest:.6g}" if len(finite) else "by what is no number"
+    detail = f"{int(changed.sum()):,} of {changed.size:,} pixels differ, {words}"
     return Difference(key, "pixels", detail, largest)
+
+
+def _bits(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return pixels as whole numbers that are equal where they are the same bit for bit."""
+    return pixels if pixels.dtype.kind in "iub" else pixels.view(f"u{pixels.dtype.itemsize}")
 
 
 def _pixels(image: NDArray[Any], reader: Reader) -> NDArray[Any]:

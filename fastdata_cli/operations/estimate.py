@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fastdata_cli.contract import Target
 from fastdata_cli.operations.convert import convert
-from fastdata_cli.operations.plan import Plan, spread
+from fastdata_cli.operations.plan import Plan
+from fastdata_cli.operations.sampling import spread
 from fastdata_cli.operations.subset import Subset
 from fastdata_cli.timing.environment import usable_cores
 
@@ -45,8 +46,7 @@ def estimate(plan: Plan, *, jobs: int | None = None) -> Estimate:
         path = Path(folder) / plan.path.name
         positions = spread(plan.total, max(_FEWEST, min(_MOST, _part_samples(plan, path))))
         reader = Subset(plan.source.reader, positions)
-        source = replace(plan.source, reader=reader, rejects=())
-        small = replace(plan, path=path, source=source, total=len(positions), growth=None)
+        small = plan.trial(path, replace(plan.source, reader=reader))
         report = convert(small, jobs=jobs or usable_cores())
     scale = plan.total / len(positions)
     return Estimate(

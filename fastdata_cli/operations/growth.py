@@ -39,19 +39,16 @@ class Growth:
 
     def grown(self, manifest: Manifest) -> Manifest:
         """Return the manifest of the larger dataset, given that of a run of its own."""
-        generations = self.manifest.generations or (
-            _generation(1, self.samples, self.manifest, self.manifest.counts),
-        )
         source = {**manifest.source, "fingerprint": self.source_fingerprint}
         return replace(
-            manifest, source=source, options=self.manifest.options, generations=generations
+            manifest, source=source, options=self.manifest.options, generations=self.manifest.runs
         )
 
     def with_generation(
         self, manifest: Manifest, added: int, counts: Mapping[str, Any]
     ) -> Manifest:
         """Return the manifest with what this run added and rejected as its last generation."""
-        last = _generation(len(manifest.generations) + 1, added, manifest, counts)
+        last = manifest.generation(len(manifest.generations) + 1, added, counts)
         return replace(manifest, generations=(*manifest.generations, last))
 
     def in_source(self, rejects: Iterable[Reject]) -> list[Reject]:
@@ -75,15 +72,3 @@ class Growth:
             if kind not in listing and not kind.startswith(_EMPTY_CLASS)
         }
         return Counter(kept) + Counter(found) + Counter(listing)
-
-
-def _generation(
-    number: int, samples: int, manifest: Manifest, counts: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    return {
-        "number": number,
-        "samples": samples,
-        "source": manifest.source.get("fingerprint", ""),
-        "tool": manifest.tool,
-        "counts": dict(counts),
-    }

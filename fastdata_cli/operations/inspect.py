@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import BadSampleError, UsageError
+from fastdata_cli.errors import BadSampleError, UnsupportedError, UsageError
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import printable, to_text
-from fastdata_cli.operations.convert import DAMAGED_CONTAINER
-from fastdata_cli.operations.plan import spread
+from fastdata_cli.operations.sampling import spread
 from fastdata_cli.operations.sizes import stored_bytes
+from fastdata_cli.operations.source import unlabelled
 from fastdata_cli.operations.verify import Verification
 from fastdata_cli.sample import Payload, Reject, Sample
 
@@ -62,6 +64,8 @@ class InspectReport:
     class_names: tuple[str, ...]
     labels: Mapping[str, int]
     """Samples per label number, as text; -1 where there is none."""
+    unlabelled_first: str | None
+    """Key of the first sample without a label, where others have one."""
     keys: tuple[str, ...]
     """Some keys, in their text form."""
     layout: Mapping[str, Any]
@@ -129,6 +133,7 @@ def inspect(
     if reader.schema.payload is Payload.ENCODED and len(reader):
         images = _statistics(reader)
     stored = stored_bytes(reader)
+    lacking = unlabelled(reader)
     manifest = reader.manifest
     return InspectReport(
         path=printable(str(reader.path)),
@@ -139,6 +144,7 @@ def inspect(
         dtype=reader.schema.dtype,
         class_names=reader.schema.class_names,
         labels=_histogram(reader),
+        unlabelled_first=None if lacking is None else lacking[1],
         keys=_key_examples(reader),
         layout=reader.describe(),
         stored_bytes=stored.bytes,
@@ -175,27 +181,35 @@ def find_sample(reader: Reader, which: str) -> Sample:
     position = table.find(which)
     if position is None:
         position = table.find_text(which)
-    if (
-        position is None
-        and which.lstrip("-").isdigit()
-        and -len(reader) <= int(which) < len(reader)
-    ):
-        position = int(which)
+    if position is None and re.fullmatch("-?[0-9]{1,18}", which):
+        number = int(which)
+        position = number if -len(reader) <= number < len(reader) else None
     if position is None:
         raise UsageError(
             f"no sample has the key or position {to_text(which)!r} among {len(reader)}",
-            hint="fastdata inspect PATH shows some keys",
+            hint=f"fastdata inspect {reader.path} shows some keys",
         )
     return reader.read(position)
 
 
 def image_file(sample: Sample, payload: Payload) -> bytes:
-    """Return a sample as the bytes of an image file: as stored, or as PNG for pixels."""
+    """Return a sample as the bytes of an image file: as stored, or as PNG for pixels.
+
+    Raises:
+        UnsupportedError: pixels that PNG does not hold.
+    """
     if payload is Payload.ENCODED:
         return sample.image.tobytes()
     from fastdata_cli.imaging.encode import encode_png
 
-    return encode_png(sample.image)
+    try:
+        return encode_png(sample.image)
+    except ValueError as problem:
+        what = f"{sample.image.dtype}{list(sample.image.shape)}"
+        raise UnsupportedError(
+            f"{to_text(sample.key)}: PNG does not hold pixels of {what}",
+            hint="it holds uint8 or uint16 of 1, 3 or 4 channels; in Python, open_reader gives any",
+        ) from problem
 
 
 def _absence(reader: Reader, file: Path) -> Mapping[str, Any]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xxhash
 
 from fastdata_cli._version import __version__
 from fastdata_cli.contract import Format, Reader
-from fastdata_cli.errors import BadSampleError, NothingUsableError, UnsupportedError, UsageError
-from fastdata_cli.imaging.policy import ImagePolicy
+from fastdata_cli.errors import NothingUsableError, UnsupportedError, UsageError
+from fastdata_cli.imaging.encode import JPEG_MOST_SIDE
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.clean.selection import given, what_decides
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.growth import Growth
 from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions
-from fastdata_cli.operations.source import Source
-from fastdata_cli.operations.transform import reencodes
+from fastdata_cli.operations.shown_sizes import common_size
+from fastdata_cli.operations.source import Source, remark_on_labels
+from fastdata_cli.operations.transform import mid_grey, reencodes
 from fastdata_cli.options import Options
 from fastdata_cli.quality.options import CleanOptions, parse_clean
 from fastdata_cli.sample import Payload, Schema
@@ -80,6 +79,21 @@ class Plan:
         text = json.dumps(self.settled, sort_keys=True, ensure_ascii=True)
         return str(xxhash.xxh3_128_hexdigest(text.encode()))
 
+    def trial(self, path: Path, source: Source) -> Plan:
+        """Return the plan of a trial with some samples, which leaves nothing behind but ``path``.
+
+        Args:
+            source: of these samples.
+        """
+        return replace(
+            self,
+            path=path,
+            source=replace(source, rejects=()),
+            total=len(source.reader),
+            clean=None if self.clean is None else replace(self.clean, save_index=None),
+            growth=None,
+        )
+
     def manifest(self, counts: Mapping[str, Any] | None = None) -> Manifest:
         """Return the manifest of the dataset, with what is known so far."""
         options = {**self.options.to_mapping(), **self.write_options.to_mapping()}
@@ -129,14 +143,16 @@ def make_plan(
         clean = parse_clean(options.clean)
     payload = _payload(options, row, source.reader.schema)
     _check_options(options, payload)
+    if payload is Payload.ENCODED and source.reader.schema.payload is Payload.ENCODED:
+        _check_side(options)
     if options.payload is None and payload is not row.payloads[0] and reencodes(options):
         listener.notice("JPEG files are stored, not pixels, as --max-side and --quality ask for")
-    if source.format in ("tree", "list") and (source.reader.labels() < 0).all():
-        listener.notice(
-            "no labels: they come from the first folder below the root "
-            "(choose with --root), or from --labels"
-        )
+    lacking = remark_on_labels(source)
+    if lacking:
+        listener.notice(lacking)
     settled, schema = _schema(source.reader, options, payload, listener)
+    if options.on_bad == "fill" and mid_grey(schema) is None:
+        raise UsageError(f"--on-bad fill: {schema.dtype} pixels have no mid-grey to fill with")
     total = min(len(source.reader), options.limit or len(source.reader))
     return Plan(
         source=source,
@@ -188,6 +204,14 @@ def _check_options(options: ConvertOptions, payload: Payload) -> None:
                 )
     elif options.on_bad == "fill":
         raise UsageError("--on-bad fill needs the pixel payload: there is no grey file to store")
+
+
+def _check_side(options: ConvertOptions) -> None:
+    if max(options.settled_size or (0,)) > JPEG_MOST_SIDE:
+        raise UsageError(
+            f"--size {options.size}: a JPEG has at most {JPEG_MOST_SIDE:,} pixels a side",
+            hint="give a smaller size, or add --payload pixels",
+        )
 
 
 def _schema(
@@ -243,55 +267,3 @@ def _check_encodable(reader: Reader) -> None:
             " resized or encoded",
             hint="that needs uint8 H,W,3; keep them as they are in zarr, raw, hdf5 or lmdb",
         )
-
-
-def common_size(reader: Reader, options: ConvertOptions) -> tuple[int, int] | None:
-    """Return the one (height, width) as shown of all images, or None when they differ.
-
-    Headers only; stops at the first difference. Unreadable ones do not vote.
-
-    Raises:
-        NothingUsableError: no header can be read.
-    """
-    first: tuple[int, int] | None = None
-    for size in _sizes(reader, options):
-        if first is None:
-            first = size
-        elif size != first:
-            return None
-    if first is None:
-        raise NothingUsableError(
-            f"{reader.path}: not one image has a readable header",
-            hint="see which and why: fastdata convert SRC DST --payload encoded",
-        )
-    return first
-
-
-def _sizes(reader: Reader, options: ConvertOptions) -> Iterator[tuple[int, int]]:
-    policy = options.policy()
-    for index in range(min(len(reader), options.limit or len(reader))):
-        try:
-            yield _size(reader, index, policy)
-        except BadSampleError:
-            continue
-
-
-def _size(reader: Reader, index: int, policy: ImagePolicy) -> tuple[int, int]:
-    from fastdata_cli.imaging.probe import HEAD_BYTES, probe
-
-    head = reader.head(index, HEAD_BYTES)
-    if len(head) == HEAD_BYTES:
-        # A JPEG tells its size and orientation early, unless a thumbnail or profile is in the way;
-        # other types may keep the orientation at their end.
-        with contextlib.suppress(BadSampleError):
-            header = probe(head.data, policy)
-            if header.kind == "jpeg":
-                return header.size
-        head = reader.read(index).image
-    return probe(head.data, policy).size
-
-
-def spread(total: int, count: int) -> list[int]:
-    """Return at most ``count`` positions spread evenly over ``total``."""
-    picked = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
-    return [int(index) for index in picked]

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from fastdata_cli.contract import Target
 from fastdata_cli.errors import BadSampleError, FastdataError, StorageError
-from fastdata_cli.formats.base import files_below
 from fastdata_cli.operations.estimate import estimate
-from fastdata_cli.operations.plan import Plan, spread
-from fastdata_cli.operations.sizes import size_text
+from fastdata_cli.operations.plan import Plan
+from fastdata_cli.operations.sampling import spread
+from fastdata_cli.operations.words import size_text
 from fastdata_cli.sample import Payload
+from fastdata_cli.storage.disk_files import files_below
 from fastdata_cli.storage.staging import staging_root
 
 # Open files that chunks, shards and sources may take at once, with room for the libraries.

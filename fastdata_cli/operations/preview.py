@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Reader
 from fastdata_cli.errors import BadSampleError, NothingUsableError
 from fastdata_cli.keys import to_text
-from fastdata_cli.operations.plan import spread
+from fastdata_cli.operations.sampling import spread
 from fastdata_cli.sample import Payload, Sample
 
 _TILE = 160

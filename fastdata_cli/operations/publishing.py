@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -30,22 +31,25 @@ class Published:
 def publish(writer: Writer, plan: Plan, totals: Totals) -> Published:
     """List the rejects and publish; what only the dataset before needed goes away.
 
-    A dataset that is added to gets its list last: a run that is killed in between leaves one that
-    names too many, and the next run can tell. If nothing can be added, only the list is new.
+    Where nothing stood before, the list is there first: no dataset is seen without it. Where one is
+    replaced or added to, the list comes last: until then the old dataset has its own. A run that is
+    killed in between leaves the old list, which the same command, run again, puts right. If nothing
+    can be added, only the list is new.
     """
     manifest, destination = plan.manifest(totals.counts), plan.path
     sidecar = sidecar_path(destination)
     replaces_tree = manifest.format != "tree" and destination.exists() and is_ours(sidecar)
+    stood = os.path.lexists(destination) or plan.format.recognises(destination)
     with held_back() as interruption:
+        listed = None if stood else write_rejects(destination, totals.rejects)
         if plan.growth is None:
-            listed = write_rejects(destination, totals.rejects)
             writer.publish(manifest)
+        elif totals.added:
+            own = plan.growth.with_generation(manifest, totals.added, totals.own_counts)
+            writer.publish(own)
         else:
-            if totals.added:
-                own = plan.growth.with_generation(manifest, totals.added, totals.own_counts)
-                writer.publish(own)
-            else:
-                writer.abort(keep=False)
+            writer.abort(keep=False)
+        if stood:
             listed = write_rejects(destination, totals.rejects)
         if replaces_tree:
             durable.remove(sidecar)

@@ -12,6 +12,7 @@ from fastdata_cli.json_text import parse_object
 from fastdata_cli.keys import from_text, to_text
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.whole_file import whole_file
 
 
 def rejects_path(destination: Path) -> Path:
@@ -26,11 +27,10 @@ def write_rejects(destination: Path, rejects: Sequence[Reject]) -> Path | None:
         if not rejects:
             path.unlink(missing_ok=True)
             return None
-        partial = path.with_name(f".{path.name}.partial")
-        with open(partial, "w", encoding="ascii") as file:
+        with whole_file(path, sync=True) as file:
             for reject in rejects:
-                file.write(json.dumps({**asdict(reject), "key": to_text(reject.key)}) + "\n")
-        partial.replace(path)
+                record = {**asdict(reject), "key": to_text(reject.key)}
+                file.write(json.dumps(record).encode() + b"\n")
     return path
 
 

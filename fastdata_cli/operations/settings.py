@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, cast
 
 from fastdata_cli.errors import UsageError
@@ -24,14 +25,17 @@ class SourceOptions(Options):
         None,
         "read the list of image paths from FILE (- for stdin); relative ones start here, or else "
         "at --root or beside FILE",
+        value="FILE",
     )
     nul: bool = option(False, "paths in the list end with NUL instead of a newline", short="-0")
     root: str | None = option(
-        None, "folder that keys are relative to (default: the deepest common one)"
+        None, "folder that keys are relative to (default: the deepest common one)", value="DIR"
     )
-    labels: str | None = option(None, "CSV or JSONL file with the label of each key")
+    labels: str | None = option(None, "CSV or JSONL file with the label of each key", value="FILE")
     classes: str | None = option(
-        None, "class names in order: a text file, a JSON list, or a dataset to agree with"
+        None,
+        "class names in order: a text file, a JSON list, or a dataset to agree with",
+        value="FILE",
     )
     allow_pipe: bool = option(
         False, "run the command of a source pipe:COMMAND, and read its output"
@@ -42,7 +46,9 @@ class SourceOptions(Options):
 class PolicyOptions(Options):
     """How image files are judged and turned into pixels."""
 
-    background: str = option("white", "what shows through transparency: white, black, #rrggbb")
+    background: str = option(
+        "white", "what shows through transparency: white, black, #rrggbb", value="COLOUR"
+    )
     max_pixels: int = option(
         DEFAULT_MAX_PIXELS, "reject images whose header claims more pixels", minimum=1
     )
@@ -66,9 +72,11 @@ class ConvertOptions(PolicyOptions):
     """What becomes of the samples on their way. Everything here shapes the output."""
 
     payload: str | None = option(
-        None, "store decoded pixels or the encoded files", choices=("pixels", "encoded")
+        None,
+        "store decoded pixels or the encoded files; the default is the format's",
+        choices=("pixels", "encoded"),
     )
-    size: str | None = option(None, "resize to H or HxW pixels")
+    size: str | None = option(None, "resize to H or HxW pixels", value="H[xW]")
     fit: str = option("crop", "how --size is reached", choices=("crop", "pad", "stretch"))
     interpolation: str = option(
         "area", "how pixels are resampled", choices=("area", "linear", "cubic", "lanczos")
@@ -80,11 +88,19 @@ class ConvertOptions(PolicyOptions):
         None, f"JPEG quality where images are re-encoded (default {DEFAULT_QUALITY})", minimum=1
     )
     clean: str | None = option(
-        None, 'leave out what these checks of clean reject, such as "variance-min=10"'
+        None,
+        'leave out what these checks of clean reject, such as "variance-min=10"',
+        value="CHECKS",
     )
-    on_bad: str = option("skip", "what a bad sample does", choices=("skip", "fail", "fill"))
+    on_bad: str = option(
+        "skip",
+        "leave bad samples out, end at the first, or store grey",
+        choices=("skip", "fail", "fill"),
+    )
     max_bad: str | None = option(
-        None, "bad samples tolerated, N or P% (default: 1%, and always 10); beyond it exit 3"
+        None,
+        "bad samples tolerated, N or P% (default: 1%, and always 10); beyond it exit 3",
+        value="N|P%",
     )
     limit: int | None = option(None, "convert only the first N samples", minimum=1)
 
@@ -146,10 +162,10 @@ def parse_max_bad(text: str, total: int) -> int:
     Raises:
         UsageError: neither a count nor a percentage.
     """
-    match = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", text.strip())
+    match = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%", text.strip())
     if match is None:
         raise UsageError(f"--max-bad does not know {text!r}", hint="give a count, or P%")
-    return int(match[1]) if match[1] else int(total * float(match[2]) / 100)
+    return int(match[1]) if match[1] else int(total * Fraction(match[2]) / 100)
 
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -1,4 +1,4 @@
-"""How much room a dataset takes, in bounded time; and sizes in words."""
+"""How much room a dataset takes, in bounded time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class StoredBytes:
 
     bytes: int
     exact: bool
+    files: int
+    """How many were looked at."""
     absent: tuple[Path, ...] = ()
     """Files that belong to the dataset and cannot be looked at."""
 
@@ -24,19 +26,11 @@ class StoredBytes:
 def stored_bytes(reader: Reader) -> StoredBytes:
     """Add up the sizes of a dataset's files, at most 20,000 of them."""
     files = reader.files()
-    total, absent = 0, []
+    total, count, absent = 0, 0, []
     for file in itertools.islice(files, _MOST_FILES):
         try:
             total += file.stat().st_size
+            count += 1
         except OSError:
             absent.append(file)
-    return StoredBytes(total, next(files, None) is None, tuple(absent))
-
-
-def size_text(count: float) -> str:
-    """Return bytes in a unit that people read, powers of 1000."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    return StoredBytes(total, next(files, None) is None, count, tuple(absent))

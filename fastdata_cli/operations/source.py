@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from fastdata_cli import registry
 from fastdata_cli.contract import Reader
-from fastdata_cli.errors import DamagedDatasetError, SourceNotFoundError, UsageError
+from fastdata_cli.errors import (
+    DamagedDatasetError,
+    NotADatasetError,
+    SourceNotFoundError,
+    UsageError,
+)
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_text
 from fastdata_cli.operations.piped import spooled
 from fastdata_cli.operations.settings import SourceOptions
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.options import flag
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.table import fingerprint
 
 STDIN = "-"
+
+_LONGEST_PATH = 4096
 
 OF_FILES = ("tree", "list")
 """Formats of sources whose samples each have a file of their own: ``files`` yields those first."""
@@ -74,7 +86,14 @@ def open_source(
         raise UsageError("--root and -0 apply to a list of paths only")
     if not spec:
         raise SourceNotFoundError("the source path is empty")
-    found = registry.recognise(path)
+    try:
+        found = registry.recognise(path)
+    except NotADatasetError as problem:
+        if not is_path_list(path):
+            raise
+        raise NotADatasetError(
+            problem.message, hint=f"if it lists image paths: --files-from {path}", **problem.facts
+        ) from problem
     registry.require(found)
     values = dict(read_options or {})
     values.update({k: v for k, v in _labelling(options).items() if v is not None})
@@ -91,6 +110,41 @@ def open_source(
     return _described(reader, spec, found.name, path)
 
 
+def is_path_list(path: Path) -> bool:
+    """Tell whether a file begins with the path of something that is there."""
+    if not path.is_file():  # opening a pipe would wait
+        return False
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(_LONGEST_PATH).rstrip(b"\r\n").partition(b"\0")[0]
+        starts = (Path(), path.parent)
+        return bool(first) and any((start / os.fsdecode(first)).exists() for start in starts)
+    except (OSError, ValueError):
+        return False
+
+
+def unlabelled(reader: Reader) -> tuple[int, str] | None:
+    """Return how many samples have no label, and the key of one; None where that is none or all."""
+    missing = np.flatnonzero(reader.labels() == -1)
+    if len(missing) in (0, len(reader)):
+        return None
+    return len(missing), to_text(reader.keys()[int(missing[0])])
+
+
+def remark_on_labels(source: Source) -> str:
+    """Return what to say of samples without a label; empty where all have one."""
+    if source.format in OF_FILES and (source.reader.labels() < 0).all():
+        return (
+            "no labels: they come from the first folder below the root "
+            "(choose with --root), or from --labels"
+        )
+    lacking = unlabelled(source.reader)
+    if lacking is None:
+        return ""
+    many = count_text(lacking[0], "sample has", "samples have")
+    return f"{many} no label, where others have one, such as {lacking[1]}"
+
+
 def _from_list(listed: str, options: SourceOptions) -> Source:
     from fastdata_cli.formats.tree.classes import load_classes
     from fastdata_cli.formats.tree.reader import TreeReader
@@ -103,6 +157,7 @@ def _from_list(listed: str, options: SourceOptions) -> Source:
         start, paths = start_of(
             read_path_list(stream, nul=options.nul),
             [folder for folder in (Path(), root, beside) if folder is not None],
+            nul=options.nul,
         )
         listing = list_paths(
             paths,

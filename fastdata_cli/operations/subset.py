@@ -14,7 +14,7 @@ from fastdata_cli.contract import Capability, Finding, Reader
 from fastdata_cli.extents import Extents
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
-from fastdata_cli.sample import Batch, Reject, Sample
+from fastdata_cli.sample import UNLABELLED, Batch, Reject, Sample
 
 
 class Subset:
@@ -28,7 +28,7 @@ class Subset:
         self.reader = reader
         self.indices = np.asarray(indices, np.int64)
         self.path: Path = reader.path
-        self.schema = reader.schema
+        self.schema = replace(reader.schema, num_samples=len(self.indices))
         self.capabilities: Capability = reader.capabilities
 
     def __len__(self) -> int:
@@ -42,15 +42,15 @@ class Subset:
         self, indices: Sequence[int] | NDArray[np.int64], out: NDArray[Any] | None = None
     ) -> Batch:
         """Return some samples."""
-        return self.reader.read_many(self.indices[np.asarray(indices, np.int64)], out)
+        return self.reader.read_many(self._of_whole(indices), out)
 
     def read_each(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         """Return some images."""
-        return self.reader.read_each(self.indices[np.asarray(indices, np.int64)])
+        return self.reader.read_each(self._of_whole(indices))
 
     def locate(self, indices: Sequence[int] | NDArray[np.int64]) -> Extents:
         """Return where some samples are stored."""
-        return self.reader.locate(self.indices[np.asarray(indices, np.int64)])
+        return self.reader.locate(self._of_whole(indices))
 
     def head(self, index: int, size: int) -> NDArray[np.uint8]:
         """Return the first bytes of one encoded image."""
@@ -98,12 +98,18 @@ class Subset:
         self, indices: Sequence[int] | NDArray[np.int64], images: Sequence[NDArray[Any]]
     ) -> Iterator[Finding]:
         """Compare images of some samples."""
-        return self.reader.compare(self.indices[np.asarray(indices, np.int64)], images)
+        for position, image in zip(np.asarray(indices).tolist(), images, strict=True):
+            for found in self.reader.compare(self._of_whole([position]), [image]):
+                yield replace(found, index=position)
 
     def verify(self, span: range | None = None) -> Iterator[Finding]:
         """Verify the chosen samples."""
-        for index in self.indices[span.start : span.stop] if span is not None else self.indices:
-            yield from self.reader.verify(range(int(index), int(index) + 1))
+        if span is None:
+            yield from self.verify_whole()
+        for position in range(len(self)) if span is None else span:
+            index = int(self.indices[position])
+            for found in self.reader.verify(range(index, index + 1)):
+                yield replace(found, index=-1 if found.index < 0 else position)
 
     def verify_whole(self) -> Iterator[Finding]:
         """Verify what stands around the samples of the whole."""
@@ -112,6 +118,12 @@ class Subset:
     def close(self) -> None:
         """Release the handles of the whole."""
         self.reader.close()
+
+    def _of_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        chosen = np.asarray(indices, np.int64)
+        if (chosen < 0).any():  # NumPy would count from the end
+            raise IndexError(f"indices reach outside the {len(self)} samples of {self.path}")
+        return self.indices[chosen]
 
 
 class Renumbered(Subset):
@@ -131,12 +143,12 @@ class Renumbered(Subset):
     ) -> None:
         super().__init__(reader, indices)
         self._numbers = numbers
-        self.schema = replace(reader.schema, class_names=tuple(class_names))
+        self.schema = replace(self.schema, class_names=tuple(class_names))
 
     def labels(self) -> NDArray[np.int64]:
         """Return the labels, in the new numbers."""
         labels = super().labels()
-        return labels if self._numbers is None else self._numbers[labels]
+        return self._renumber(labels)
 
     def read(self, index: int) -> Sample:
         """Return one sample."""
@@ -147,9 +159,7 @@ class Renumbered(Subset):
     ) -> Batch:
         """Return some samples."""
         batch = super().read_many(indices, out)
-        return (
-            batch if self._numbers is None else replace(batch, labels=self._numbers[batch.labels])
-        )
+        return replace(batch, labels=self._renumber(batch.labels))
 
     def scan(self, span: range | None = None) -> Iterator[Sample | Reject]:
         """Yield the samples of a span."""
@@ -157,6 +167,8 @@ class Renumbered(Subset):
             yield found if isinstance(found, Reject) else self._renumbered(found)
 
     def _renumbered(self, sample: Sample) -> Sample:
-        if self._numbers is None:
-            return sample
-        return replace(sample, label=int(self._numbers[sample.label]))
+        return replace(sample, label=int(self._renumber(np.array(sample.label))))
+
+    def _renumber(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        # From the end NumPy counts more than one, and -1 alone is none.
+        return labels if self._numbers is None else self._numbers[np.maximum(labels, UNLABELLED)]

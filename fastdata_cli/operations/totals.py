@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastdata_cli.contract import Receipt
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.operations.clean.selection import CLEAN_REASONS
 from fastdata_cli.operations.plan import Plan
 from fastdata_cli.sample import Reject
-
-DAMAGED_CONTAINER = "damaged-container"
-"""Reject reason of a source that ends before its time; never within any --max-bad."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,11 @@ def add_up(plan: Plan, receipts: Sequence[Receipt], trailing: Sequence[Reject]) 
         notes = plan.growth.all_notes(plan.source.notes, noted)
         looked_at = samples + len(rejects) - notes["filled"]  # those are samples, too
     by_reason, cleaned = _by_reason(rejects)
-    beyond = not plan.options.tolerates(sum(by_reason.values()), looked_at)
+    judged, of = sum(by_reason.values()), looked_at
+    if plan.options.limit is not None and plan.growth is None:
+        # What the listing found has no place among the first N samples: it is listed, not judged.
+        judged, of = judged - len(plan.source.rejects), plan.total
+    beyond = not plan.options.tolerates(judged, of)
     beyond = beyond or DAMAGED_CONTAINER in by_reason
     counts = _counts(by_reason, cleaned, notes)
     return Totals(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastdata_cli.contract import Reader
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging.decode import Decoded, decode
@@ -26,7 +27,9 @@ Decoding = Callable[[tuple[int, int] | None], Decoded]
 """Decodes the image at hand, at least of the (height, width) given; None for all its pixels."""
 Change = Callable[[Image, Decoding], tuple[Image, tuple[str, ...]]]
 
-FILL_GREY = 128
+FILLED = "filled"
+"""In the metadata of a grey image that stands for a bad one: why that is bad."""
+
 _DOUBTS = frozenset({"trailing-bytes", "truncated"})
 
 
@@ -37,7 +40,8 @@ class Transform:
     Args:
         change: returns the new image and notes, or raises BadSampleError.
         policy: how files are judged and decoded.
-        fill: shape of the grey image that stands in for a bad one, or None to reject it.
+        fill: the image that stands in for a bad one, or None to reject it.
+        labels: int64[N], of all samples of the source; those of filled ones.
         judge: measures the image before it is changed; what it has reasons against becomes a
             reject, whatever ``fill`` says.
         decodes: the change decodes files to RGB: a judge then looks at the same pixels.
@@ -46,7 +50,8 @@ class Transform:
 
     change: Change
     policy: ImagePolicy
-    fill: tuple[int, ...] | None = None
+    fill: Image | None = None
+    labels: NDArray[np.int64] | None = None
     judge: Judge | None = None
     decodes: bool = False
     light: bool = False
@@ -57,14 +62,13 @@ class Transform:
 
     def _one(self, index: int, sample: Sample | Reject) -> Outcome:
         if isinstance(sample, Reject):
-            return self._rejected(replace(sample, index=index), label=-1)
+            return self._rejected(replace(sample, index=index))
         try:
             if self.judge is not None:
                 return self._judged(self.judge, index, sample)
             image, notes = self.change(sample.image, partial(_decoded_anew, sample, self.policy))
         except BadSampleError as problem:
-            reject = Reject(sample.key, problem.reason, problem.detail, index)
-            return self._rejected(reject, label=sample.label)
+            return self._rejected(Reject(sample.key, problem.reason, problem.detail, index))
         return Good(Sample(sample.key, image, sample.label, sample.metadata), notes, index=index)
 
     def _judged(self, judge: Judge, index: int, sample: Sample) -> Outcome:
@@ -73,7 +77,7 @@ class Transform:
             _ = view.pixels  # asked for first, so that the checks need no decode of their own
         finding = judge.examine(view)
         if isinstance(finding, Reject):
-            return self._rejected(replace(finding, index=index), label=sample.label)
+            return self._rejected(replace(finding, index=index))
         reasons = judge.reasons(finding.scores)
         if reasons:
             return left_out(sample.key, index, reasons)
@@ -82,11 +86,11 @@ class Transform:
         notes = tuple(dict.fromkeys((*notes, *finding.notes)))
         return Good(kept, notes, index=index, finding=finding)
 
-    def _rejected(self, reject: Reject, *, label: int) -> Outcome:
-        if self.fill is None:
+    def _rejected(self, reject: Reject) -> Outcome:
+        if self.fill is None or self.labels is None:
             return reject
-        grey = np.full(self.fill, FILL_GREY, np.uint8)
-        filled = Sample(reject.key, grey, label, {"filled": reject.reason})
+        label = int(self.labels[reject.index])
+        filled = Sample(reject.key, self.fill, label, {FILLED: reject.reason})
         return Good(filled, ("filled",), stands_for=reject)
 
 
@@ -95,13 +99,15 @@ def _decoded_anew(sample: Sample, policy: ImagePolicy, at_least: tuple[int, int]
 
 
 def transform_for(
-    options: ConvertOptions, source: Schema, target: Schema, judge: Judge | None = None
+    options: ConvertOptions, reader: Reader, target: Schema, judge: Judge | None = None
 ) -> Transform:
     """Return what turns the source's samples into the destination's.
 
     Args:
+        reader: of the source.
         judge: what measures them on the way, if anything.
     """
+    source, fills = reader.schema, options.on_bad == "fill"
     encoded = source.payload is Payload.ENCODED
     decodes = encoded and (target.payload is Payload.PIXELS or reencodes(options))
     keeps = source.payload is target.payload and not reencodes(options)
@@ -109,11 +115,24 @@ def transform_for(
     return Transform(
         change=_change_for(options, source, target, judged=judge is not None),
         policy=options.policy(),
-        fill=target.image_shape if options.on_bad == "fill" else None,
+        fill=mid_grey(target) if fills else None,
+        labels=reader.labels() if fills else None,
         judge=judge,
         decodes=decodes,
         light=keeps and not (resizes or options.strict or judge is not None),
     )
+
+
+def mid_grey(target: Schema) -> Image | None:
+    """Return the image that stands in for a bad one; None where there is none.
+
+    Pixels of floating point have no mid-grey: what is white in them is not written down.
+    """
+    if target.image_shape is None or np.dtype(target.dtype).kind not in "iu":
+        return None
+    limits = np.iinfo(target.dtype)
+    grey = (int(limits.max) + int(limits.min) + 1) // 2
+    return np.full(target.image_shape, grey, target.dtype)
 
 
 def _change_for(options: ConvertOptions, source: Schema, target: Schema, *, judged: bool) -> Change:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.imaging.resize import opencv
 from fastdata_cli.quality.check import AtLeast
-from fastdata_cli.quality.view import REDUCED_SIDE, View
+from fastdata_cli.quality.view import REDUCED_SIDE, View, moments_of
 
 _REDUCED = f"grey reduced to about {REDUCED_SIDE} pixels by means of k x k"
 _BLOCK = 8
@@ -75,8 +75,8 @@ class Sharpness(AtLeast):
         """Return the variance of the Laplacian."""
         cv2 = opencv()
         edges = cv2.Laplacian(view.reduced, cv2.CV_16S)
-        square = cv2.norm(edges, cv2.NORM_L2SQR) / edges.size
-        return max(0.0, float(square - cv2.mean(edges)[0] ** 2))
+        values = edges.astype(np.int64).ravel()
+        return moments_of(values.size, int(values.sum()), int(values @ values))[1]
 
 
 def _energy(values: NDArray[np.float32]) -> float:

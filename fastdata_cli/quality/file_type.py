@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from fastdata_cli.image_suffixes import KIND_OF_SUFFIX
 from fastdata_cli.quality.check import Check, Needs
 from fastdata_cli.quality.verdict import Score
 from fastdata_cli.quality.view import View
-
-_EXTENSIONS: Mapping[str, str] = {
-    f".{extension}": kind
-    for kind, extensions in {
-        "jpeg": "jpg jpeg jpe jfif pjpeg pjp mpo",
-        "png": "png apng",
-        "gif": "gif",
-        "bmp": "bmp dib",
-        "tiff": "tif tiff",
-        "webp": "webp",
-        "avif": "avif",
-        "pnm": "pbm pgm ppm pnm",
-        # Nothing is decoded from these, so that whatever comes from one is something else.
-        "heif": "heic heif hif",
-        "jp2": "jp2 j2k jpf",
-        "jxl": "jxl",
-    }.items()
-    for extension in extensions.split()
-}
 
 
 class FormatMismatch(Check):
@@ -40,7 +20,8 @@ class FormatMismatch(Check):
 
     def measure(self, view: View) -> str | None:
         """Return the format of the content; None where the extension agrees or says nothing."""
-        said = _EXTENSIONS.get(view.key[view.key.rfind(".") :].lower())
+        _, dot, suffix = view.key.rpartition(".")
+        said = KIND_OF_SUFFIX.get(suffix.lower()) if dot else None
         if said is None or view.header is None or view.header.kind == said:
             return None
         return view.header.kind

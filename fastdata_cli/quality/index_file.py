@@ -36,8 +36,8 @@ from fastdata_cli.json_text import parse
 from fastdata_cli.keys import printable
 from fastdata_cli.quality.entries import Entries
 from fastdata_cli.quality.fingerprints import FORMULAS, KINDS, LOOK_BYTES
-from fastdata_cli.storage import durable
 from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.whole_file import whole_file
 
 VERSION = 1
 
@@ -83,11 +83,11 @@ def check_target(path: Path | str) -> None:
 
     Raises:
         DestinationExistsError: something else is there.
-        StorageError: its folder is missing or cannot be written.
+        UsageError: its folder is missing or cannot be written.
     """
     target = Path(os.path.realpath(path))
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise StorageError(
+        raise UsageError(
             f"cannot write {printable(str(path))}: its folder is missing or not writable",
             hint="give --save-index a file in a folder that can be written",
             path=str(path),
@@ -107,18 +107,8 @@ def save_index(path: Path | str, entries: Entries) -> None:
     Raises:
         StorageError: the system refuses.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
-    fresh = target.with_name(f".{os.getpid()}.fastdata-index")
-    with storage_errors(target):
-        try:
-            with open(fresh, "wb") as file:
-                _write(file, entries)
-                file.flush()
-                durable.sync_file(file.fileno())
-            os.replace(fresh, target)
-        finally:
-            fresh.unlink(missing_ok=True)
-        durable.sync_directory(target.parent)
+    with storage_errors(Path(path)), whole_file(Path(path), sync=True) as file:
+        _write(file, entries)
 
 
 def load_index(path: Path | str, kind: str) -> Entries:

@@ -16,6 +16,7 @@ from fastdata_cli.quality.verdict import Reason, Score
 from fastdata_cli.quality.view import View
 from fastdata_cli.sample import Reject
 
+_FLAT = "flat"
 _OF_DUPLICATES: Mapping[str | None, set[Needs]] = {
     None: set(),
     "exact": set(),
@@ -79,6 +80,21 @@ class Judge:
         except BadSampleError as problem:
             return Reject(view.key, problem.reason, problem.detail)
 
+    def narrowed(self, found: Examined) -> Examined | None:
+        """Return what this judge would have found, of what others measured; None if it lacks some.
+
+        Args:
+            found: of the same file by the same policy.
+        """
+        prints = tuple(each for each in found.prints if each.kind == self.options.duplicates)
+        if not self._measures.keys() <= found.scores.keys():
+            return None
+        if self.options.duplicates is not None and not prints:
+            return None
+        scores = {name: found.scores[name] for name in self._measures}
+        notes = (*(note for note in found.notes if note != _FLAT), *_notes_on(scores))
+        return Examined(scores, notes, prints)
+
     def reasons(self, scores: Mapping[str, Score]) -> tuple[Reason, ...]:
         """Hold scores against the thresholds; nothing is measured, so that it costs nothing."""
         found = []
@@ -114,6 +130,8 @@ def _notes(view: View, scores: Mapping[str, Score]) -> tuple[str, ...]:
         notes.append("exif-missing")
     if located(view):
         notes.append("gps")
-    if "blur" in scores and scores["blur"] is None:
-        notes.append("flat")
-    return tuple(notes)
+    return (*notes, *_notes_on(scores))
+
+
+def _notes_on(scores: Mapping[str, Score]) -> tuple[str, ...]:
+    return (_FLAT,) if "blur" in scores and scores["blur"] is None else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastdata_cli.imaging.resize import opencv
 from fastdata_cli.quality.check import AtLeast, AtMost, Check
 from fastdata_cli.quality.view import View
 
@@ -40,8 +39,7 @@ class Entropy(AtLeast):
 
     def measure(self, view: View) -> float:
         """Return the entropy of the grey levels, 0 to 8."""
-        counts = opencv().calcHist([view.grey], [0], None, [256], [0, 256])
-        share = np.asarray(counts[counts > 0], np.float64) / view.grey.size
+        share = view.histogram[view.histogram > 0] / view.grey.size
         return abs(float(share @ np.log2(share)))
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from fastdata_cli.errors import UsageError
 from fastdata_cli.options import Options, flag, option
+from fastdata_cli.quality.blur import Blur, Sharpness
 from fastdata_cli.quality.duplicates import DEFAULT_DISTANCE
 from fastdata_cli.quality.fingerprints import KINDS
+from fastdata_cli.quality.levels import Variance
 
 _FOR_DUPLICATES = ("distance", "against", "save_index")
 _SHORT = "near-duplicates"
@@ -25,13 +27,17 @@ class CleanOptions(Options):
     """
 
     variance_min: float | None = option(
-        None, "least variance of grey; 10 finds blank images", minimum=0
+        None, f"least variance of grey; {Variance.suggested:g} finds blank images", minimum=0
     )
     blur_min: float | None = option(
-        None, "least share of fine detail, 0 to 1; 0.05 finds blurred images", minimum=0
+        None,
+        f"least share of fine detail, 0 to 1; {Blur.suggested:g} finds blurred images",
+        minimum=0,
     )
     sharpness_min: float | None = option(
-        None, "least variance of the Laplacian; 150 finds images without edges", minimum=0
+        None,
+        f"least variance of the Laplacian; {Sharpness.suggested:g} finds images without edges",
+        minimum=0,
     )
     brightness_min: float | None = option(None, "least mean grey, 0 to 255", minimum=0)
     brightness_max: float | None = option(None, "greatest mean grey, 0 to 255", minimum=0)
@@ -55,8 +61,12 @@ class CleanOptions(Options):
     distance: int | None = option(
         None, f"bits that near duplicates may differ by (default {DEFAULT_DISTANCE})", minimum=0
     )
-    against: str | None = option(None, "index of other images, which count as earlier ones")
-    save_index: str | None = option(None, "file for an index of the images that are kept")
+    against: str | None = option(
+        None, "index of other images, which count as earlier ones", value="FILE"
+    )
+    save_index: str | None = option(
+        None, "file for an index of the images that are kept", value="FILE"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,6 +41,8 @@ class Verdict:
     """What is worth knowing and no reason: words of the image policy, ``exif-missing`` …"""
     duplicate_of: str | None = None
     """Key of the first image of its group, for duplicates."""
+    against: bool = False
+    """Whether that image is of the index of ``--against``, not of this run."""
     distance: int | None = None
     """Differing bits of the perceptual hashes, for near duplicates."""
 

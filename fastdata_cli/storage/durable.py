@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,20 @@ def sync_path(path: Path) -> None:
 sync_directory = sync_path
 
 
+def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield as ``os.walk`` does, bottom up; nothing where there is no such folder.
+
+    Raises:
+        OSError: a folder cannot be read; ``os.walk`` would take it for empty.
+    """
+
+    def refused(problem: OSError) -> None:
+        if not isinstance(problem, FileNotFoundError):
+            raise problem
+
+    return os.walk(root, topdown=False, onerror=refused)
+
+
 def sync_tree(root: Path) -> None:
     """Wait until everything below ``root`` is on the device."""
     paths: list[Path] = []
@@ -138,7 +152,9 @@ def exchange(source: Path, target: Path) -> None:
 
     It is removed where the file system cannot exchange.
     """
+    aside = target.with_name(f".{target.name}.fastdata-old")
     if rename_new(source, target):
+        remove(aside)  # left by a run that was killed between the two renames below
         return
     if not exchanges(source, target):
         os.replace(source, target)
@@ -148,8 +164,7 @@ def exchange(source: Path, target: Path) -> None:
         return
     if failed not in (errno.ENOSYS, errno.EINVAL):
         raise OSError(failed, os.strerror(failed), str(target))
-    aside = target.with_name(f".{target.name}.fastdata-old")
-    remove(aside)  # left by a run that was killed right here
+    remove(aside)
     os.rename(target, aside)
     os.rename(source, target)
     remove(aside)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Part, Receipt
-from fastdata_cli.json_text import parse
+from fastdata_cli.errors import StorageError
+from fastdata_cli.json_text import parse, parse_object
 from fastdata_cli.sample import Reject
 
 JOURNAL = "journal.jsonl"
@@ -17,13 +18,24 @@ JOURNAL_VERSION = 1
 
 
 def read(root: Path) -> tuple[Mapping[str, Any], Sequence[str]] | None:
-    """Return the head of a journal and its further lines; None where there is none to read."""
+    """Return the head of a journal and its further lines; None where there is none, or no such.
+
+    Raises:
+        StorageError: what is there cannot be read, and may well be continued another time.
+    """
+    path = root / JOURNAL
     try:
-        lines = (root / JOURNAL).read_text().splitlines()
-        head = parse(lines[0])
-    except (OSError, ValueError, IndexError):
+        lines = path.read_text().splitlines()
+        head = parse_object(lines[0])
+    except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
         return None
-    return head, lines[1:]
+    except OSError as problem:
+        raise StorageError(
+            f"cannot read {path}: {problem.strerror}",
+            hint="an unfinished run may be kept there; make it readable, or delete its folder",
+            path=str(path),
+        ) from problem
+    return (head, lines[1:]) if isinstance(head.get("started", 0), int | float) else None
 
 
 def is_of(head: Mapping[str, Any], fingerprint: str) -> bool:

@@ -8,12 +8,13 @@ root and its label::
 
 The first line of a CSV may name the columns; without such a line it must have two, path and label.
 Labels are numbers when all of them are whole numbers, else they are class names, numbered in
-code-point order. An empty label, or -1, is none. Paths may stand as they are or in the text form
-that reports print (``%0A`` for a newline).
+code-point order. An empty label, or -1, is none; a number below that is refused. Paths may stand as
+they are or in the text form that reports print (``%0A`` for a newline).
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from fastdata_cli.keys import to_bytes, to_text
 from fastdata_cli.sample import UNLABELLED
 from fastdata_cli.storage.label_rows import Row, label_rows, malformed
 from fastdata_cli.storage.listing_rows import digests, number_classes, pack
+
+# Whatever has so many digits fits into an int64.
+_WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class LabelTable:
         spellings: the different labels, as they were written.
         rows: lines with a key.
         example: one of the keys, for messages.
+        first_lines: the line where each of ``spellings`` stands first, for messages.
     """
 
     path: Path
@@ -59,6 +64,7 @@ class LabelTable:
     spellings: tuple[str, ...]
     rows: int
     example: str
+    first_lines: tuple[int, ...]
 
     def apply(self, files: KeyTable, classes: Sequence[str] | None = None) -> Labels:
         """Return the label of each file.
@@ -72,7 +78,8 @@ class LabelTable:
             ``empty-label`` (a row that says there is none) and ``label-without-image``.
 
         Raises:
-            UsageError: no key of the table is among ``files``, or a label is not in ``classes``.
+            UsageError: no key of the table is among ``files``, a label is not in ``classes``, or it
+                is a number below -1.
         """
         at = np.searchsorted(self.digests, wanted := digests(files))
         at[at == len(self.digests)] = 0
@@ -98,6 +105,10 @@ class LabelTable:
         numbers = None if named else _whole_numbers(self.spellings)
         if numbers is None:
             return number_classes(codes, self.spellings, classes)
+        for number, line in zip(numbers, self.first_lines, strict=True):
+            if number < UNLABELLED:
+                why = f"{number} is no label: they begin at 0, and -1 stands for none"
+                raise malformed(self.path, line, why)
         labels = np.array([*numbers, UNLABELLED], np.int64)[codes]
         return (labels, ()) if classes is None else number_classes(labels, classes, classes)
 
@@ -119,6 +130,7 @@ def load_labels(path: Path) -> LabelTable:
 
 def _collect(path: Path, rows: Iterator[Row]) -> LabelTable:
     spellings: dict[str, int] = {}
+    first_lines: list[int] = []
     lines, codes, packed, others = array("q"), array("q"), bytearray(), bytearray()
     other_rows = array("q")
     example = ""
@@ -131,6 +143,8 @@ def _collect(path: Path, rows: Iterator[Row]) -> LabelTable:
         lines.append(line)
         none = label in ("", str(UNLABELLED))
         codes.append(UNLABELLED if none else spellings.setdefault(label, len(spellings)))
+        if len(spellings) > len(first_lines):
+            first_lines.append(line)
         example = example or to_text(key)
     if not lines:
         raise UsageError(f"{path}: there are no labels in it", path=str(path))
@@ -141,7 +155,9 @@ def _collect(path: Path, rows: Iterator[Row]) -> LabelTable:
     codes_of = np.frombuffer(codes, np.int64)[taken]
     _refuse_contradictions(path, found, codes_of, np.frombuffer(lines, np.int64)[taken])
     distinct = len(np.unique(np.frombuffer(packed, found.dtype)))
-    return LabelTable(path, found, codes_of, tuple(spellings), distinct, example)
+    return LabelTable(
+        path, found, codes_of, tuple(spellings), distinct, example, tuple(first_lines)
+    )
 
 
 def _digests_of(key: str, path: Path, line: int) -> tuple[bytes, bytes | None]:
@@ -167,6 +183,6 @@ def _refuse_contradictions(
 
 
 def _whole_numbers(spellings: Sequence[str]) -> list[int] | None:
-    if all(text.isascii() and text.isdigit() and len(text) <= 18 for text in spellings):
+    if all(_WHOLE_NUMBER.fullmatch(text) for text in spellings):
         return [int(text) for text in spellings]
     return None

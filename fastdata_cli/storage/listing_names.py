@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-IMAGE_SUFFIXES = frozenset(
-    b"." + suffix
-    for suffix in (
-        b"jpg jpeg jpe jfif pjpeg pjp png apng webp gif bmp dib tif tiff ppm pgm pbm pnm pfm "
-        b"avif heic heif hif jp2 j2k jpf jxl mpo"
-    ).split()
-)
+from fastdata_cli.image_suffixes import KIND_OF_SUFFIX
+
+IMAGE_SUFFIXES = frozenset(b"." + suffix.encode() for suffix in KIND_OF_SUFFIX)
 """Suffixes of files that are taken for images, in lower case; what they are, content decides."""
 
 _JUNK = frozenset(

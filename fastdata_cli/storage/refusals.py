@@ -19,6 +19,9 @@ _REASONS = {
     errno.EIO: "input/output error",
 }
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FREE_HINT = "free some space or choose another destination, then run the same command again"
+
 
 @contextlib.contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
@@ -31,6 +34,6 @@ def storage_errors(path: Path) -> Iterator[None]:
         why = _REASONS.get(problem.errno or 0, problem.strerror or str(problem))
         raise StorageError(
             f"cannot write {problem.filename or path}: {why}",
-            hint="free some space or choose another destination, then run the same command again",
+            hint=_FREE_HINT if problem.errno in _FULL else "choose another destination",
             path=str(path),
         ) from problem

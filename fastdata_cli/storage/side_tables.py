@@ -57,10 +57,14 @@ class SideTables:
         return Receipt(part, {**rest, _DIGEST: xxhash.xxh3_64_hexdigest(content)})
 
     def has(self, receipt: Receipt) -> bool:
-        """Tell whether what was kept with a receipt is there, whole."""
+        """Tell whether what was kept with a receipt is there, whole.
+
+        Raises:
+            OSError: it is there, and cannot be read.
+        """
         try:
             content = self._path(receipt.part.index).read_bytes()
-        except OSError:
+        except FileNotFoundError:
             return False
         return xxhash.xxh3_64_hexdigest(content) == receipt.facts.get(_DIGEST)
 

@@ -8,7 +8,8 @@
 
 A part counts once its receipt is in the journal and its sample table has the digest that the
 receipt tells; its data is synced before both. Only the contiguous prefix of receipts is continued
-from, so a kill at any moment costs at most the unfinished parts.
+from, so a kill at any moment costs at most the unfinished parts. A journal never outlives data that
+we remove: it goes first.
 """
 
 from __future__ import annotations
@@ -24,11 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdata_cli.contract import Part, Receipt
-from fastdata_cli.errors import (
-    BusyError,
-    DestinationExistsError,
-    StaleStagingError,
-)
+from fastdata_cli.errors import BusyError, DestinationExistsError, StaleStagingError
 from fastdata_cli.storage import durable, journal
 from fastdata_cli.storage.refusals import storage_errors
 from fastdata_cli.storage.side_tables import SideTables
@@ -82,6 +79,7 @@ class Staging:
         """When the run began, or the one that it continues: seconds since the epoch."""
         self.side = SideTables(self.root)
         """What is known of the parts that are finished."""
+        self._replaced: tuple[int, int] | None = None
         self._lock: int | None = None
         self._journal: int | None = None
 
@@ -91,6 +89,8 @@ class Staging:
         Args:
             fingerprint: what the run depends on; only an equal one may be continued.
             resumable: False starts afresh even if a journal is there.
+
+        Whatever goes wrong, what can be continued stays.
         """
         if self.root.is_symlink():  # what it leads to would be emptied
             raise DestinationExistsError(
@@ -101,17 +101,29 @@ class Staging:
         with storage_errors(self.root):
             while self._lock is None:
                 self._take_lock()
-        receipts = self._read_journal(fingerprint)
+        keep = True
+        try:
+            with storage_errors(self.root):
+                self._replaced = self._identity()
+                receipts = self._read_journal(fingerprint)
+                keep = bool(receipts) and resumable and not self._is_bare()
+                if keep:
+                    self._write_journal(fingerprint, receipts)
+                    return receipts
+                self.restart(fingerprint)
+        except BaseException:
+            self.abort(keep=keep)
+            raise
+        return []
+
+    def restart(self, fingerprint: str) -> None:
+        """Drop all that is in the place, which is held, and begin it anew."""
         with storage_errors(self.root):
-            if not receipts or not resumable or self._is_bare():
-                self.started = time.time()
-                self._empty()
-                self.data.mkdir()
-                self.side.create()
-                receipts = []
-            self._write_journal(fingerprint, receipts)
-            self._journal = os.open(self.root / journal.JOURNAL, os.O_WRONLY | os.O_APPEND)
-        return receipts
+            self.started = time.time()
+            self._empty()
+            self.data.mkdir()
+            self.side.create()
+            self._write_journal(fingerprint, [])
 
     def commit(self, part: Part, table: SampleTable, facts: Mapping[str, Any]) -> Receipt:
         """Record a part whose data is synced already: its sample table, then its receipt.
@@ -140,6 +152,8 @@ class Staging:
         pairs = items if items is not None else [(self.item, self.destination)]
         with storage_errors(self.destination):
             durable.sync_tree(self.data)
+            if self.overwrite and self._identity() != self._replaced:
+                raise self._appeared(self.destination)
             (self.root / _PUBLISHING).touch()
             if self.overwrite and len(pairs) > 1:
                 (self.root / _EXCHANGING).touch()
@@ -150,20 +164,14 @@ class Staging:
                         self._forget_journal()
                     durable.exchange(staged, final)
                 elif not durable.rename_new(staged, final):
-                    raise DestinationExistsError(
-                        f"{final} appeared while this run was working",
-                        hint=f"move it away and repeat the command: {self.root} is complete",
-                        path=str(final),
-                    )
+                    raise self._appeared(final)
                 durable.sync_directory(final.parent)
             (self.root / _EXCHANGING).unlink(missing_ok=True)
         self.abort(keep=False)
 
     def abort(self, *, keep: bool) -> None:
         """Release the place; unless ``keep``, remove it. What another run holds stays."""
-        if self._journal is not None:
-            os.close(self._journal)
-            self._journal = None
+        self._close_journal()
         if not keep and self._lock is not None:
             with contextlib.suppress(OSError):
                 self._empty()
@@ -183,6 +191,11 @@ class Staging:
         return found is not None and journal.is_of(found[0], fingerprint) and self._is_bare()
 
     @property
+    def is_publishing(self) -> bool:
+        """Whether a run has begun to rename what is here to its final places."""
+        return (self.root / _PUBLISHING).exists()
+
+    @property
     def is_remnant(self) -> bool:
         """Whether nothing can be continued here: the place of a run that died while it left."""
         return self.root.is_dir() and (journal.read(self.root) is None or self._is_bare())
@@ -198,13 +211,27 @@ class Staging:
                 self._take_lock()
         self.abort(keep=False)
 
+    def _identity(self) -> tuple[int, int] | None:
+        """Return what tells the thing at the destination from another; None where there is none."""
+        try:
+            found = self.destination.lstat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _appeared(self, final: Path) -> DestinationExistsError:
+        return DestinationExistsError(
+            f"{final} appeared while this run was working",
+            hint=f"move it away and repeat the command: {self.root} is complete",
+            path=str(final),
+        )
+
     def _is_bare(self) -> bool:
         """Return whether a run was killed between publishing its data and clearing the place."""
-        done = (self.root / _PUBLISHING).exists()
-        return done and not any(files for _, _, files in os.walk(self.data))
+        return self.is_publishing and not any(files for _, _, files in durable.walk(self.data))
 
     def _forget_journal(self) -> None:
-        """Make the place worthless: an exchange puts the old dataset here, which is not ours."""
+        """Make the place worthless, durably: its data goes, or is the old dataset from here on."""
         (self.root / journal.JOURNAL).unlink(missing_ok=True)
         durable.sync_directory(self.root)
 
@@ -242,8 +269,12 @@ class Staging:
     def _empty(self) -> None:
         """Remove all but the lock; last what says that nothing was lost with the rest.
 
-        What says that pieces are mixed stays: only a run that publishes mends that.
+        Where something is lost, the journal goes first: who is killed in between must not leave
+        receipts of parts that are not there. What says that pieces are mixed stays: only a run that
+        publishes mends that.
         """
+        if not self._is_bare():
+            self._forget_journal()
         last = (journal.JOURNAL, _PUBLISHING)
         kept = (*last, _LOCK, _EXCHANGING)
         entries = [entry for entry in self.root.iterdir() if entry.name not in kept]
@@ -251,10 +282,17 @@ class Staging:
             durable.remove(entry)
 
     def _write_journal(self, fingerprint: str, receipts: Sequence[Receipt]) -> None:
-        """Write the journal anew: a cut line, or a part that is redone, must not stay in it."""
+        """Begin the journal anew: a cut line, or a part that is redone, must not stay in it."""
+        self._close_journal()
         fresh = self.root / "journal.new"
         head = {"fingerprint": fingerprint, "started": self.started, "settled": self.settled}
         fresh.write_text(journal.whole(head, receipts))
         durable.sync_path(fresh)
         fresh.replace(self.root / journal.JOURNAL)
         durable.sync_directory(self.root)
+        self._journal = os.open(self.root / journal.JOURNAL, os.O_WRONLY | os.O_APPEND)
+
+    def _close_journal(self) -> None:
+        if self._journal is not None:
+            os.close(self._journal)
+            self._journal = None

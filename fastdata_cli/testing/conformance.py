@@ -1,17 +1,12 @@
-"""The conformance suite: what every format owes, whoever wrote it."""
+"""What every format owes that is written too, whoever wrote it."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import pickle
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 from fastdata_cli import registry
@@ -20,20 +15,16 @@ from fastdata_cli.errors import (
     BusyError,
     DestinationExistsError,
     StaleStagingError,
-    UnsupportedError,
 )
 from fastdata_cli.options import Options
-from fastdata_cli.sample import Batch, Payload, Reject, Sample
+from fastdata_cli.sample import Batch, Payload, Sample
 from fastdata_cli.storage import durable
-from fastdata_cli.storage.gather import SWITCH, Gather
-from fastdata_cli.storage.mapping import FileMaps
-from fastdata_cli.storage.table import checksums
+from fastdata_cli.storage.gather import SWITCH
 from fastdata_cli.testing import synthetic
+from fastdata_cli.testing.reader_conformance import ReaderConformance, assert_same, digests
 
-Digests = list[tuple[str, int, int]]
 
-
-class FormatConformance:
+class FormatConformance(ReaderConformance):
     """Subclass it, set ``format``, and pytest runs the suite on it.
 
     Class attributes a subclass may set:
@@ -104,22 +95,12 @@ class FormatConformance:
 
     # -- what is read is what was written
 
-    def test_round_trip(self, reader: Reader, samples: list[Sample], payload: Payload) -> None:
-        """Every sample comes back: key, label, image, metadata, order."""
-        assert len(reader) == len(samples)
-        assert reader.schema.payload is payload
-        assert reader.schema.num_samples == len(samples)
-        assert reader.schema.class_names == synthetic.CLASS_NAMES
-        for index, sample in enumerate(samples):
-            assert_same(reader.read(index), sample)
-        assert list(reader.keys()) == [sample.key for sample in samples]
-        assert reader.labels().tolist() == [sample.label for sample in samples]
-
-    def test_manifest(self, reader: Reader) -> None:
+    def test_manifest(self, reader: Reader, payload: Payload) -> None:
         """The dataset knows what made it, and can say what it is."""
         assert reader.manifest is not None
         assert reader.manifest.format == self.format.name
-        json.dumps(dict(reader.describe()))
+        assert reader.schema.payload is payload
+        assert reader.schema.class_names == synthetic.CLASS_NAMES
 
     def test_unlabelled_and_single(self, tmp_path: Path, payload: Payload) -> None:
         """One sample without label and metadata is a dataset."""
@@ -128,128 +109,6 @@ class FormatConformance:
         reader = registry.open_reader(self.write(tmp_path / "one", [plain], payload))
         assert len(reader) == 1
         assert_same(reader.read(0), plain)
-
-    # -- random access and bulk reads
-
-    def test_read_many_keeps_order_and_repeats(self, reader: Reader, samples: list[Sample]) -> None:
-        """Any order, any repeats, as lists or arrays."""
-        wanted = [5, 0, 40, 5, 5, 17, 39]
-        for indices in (wanted, np.array(wanted), []):
-            batch = reader.read_many(indices)
-            assert len(batch) == len(indices)
-            for sample, index in zip(batch, indices, strict=True):
-                assert_same(sample, samples[index])
-
-    def test_read_many_fills_out(
-        self, reader: Reader, samples: list[Sample], payload: Payload
-    ) -> None:
-        """``out`` is filled, returned, and checked."""
-        wanted = [3, 1, 3, 40]
-        plain = reader.read_many(wanted)
-        shape = plain.images.shape if payload is Payload.PIXELS else (plain.images.size + 100,)
-        out = np.zeros(shape, plain.images.dtype)
-        filled = reader.read_many(wanted, out)
-        assert np.shares_memory(filled.images, out)
-        for sample, index in zip(filled, wanted, strict=True):
-            assert_same(sample, samples[index])
-        too_small = out[:-1] if payload is Payload.PIXELS else out[: plain.images.size - 1]
-        with pytest.raises(ValueError, match="out "):
-            reader.read_many(wanted, too_small)
-        with pytest.raises(ValueError, match="out "):
-            reader.read_many(wanted, out.astype(np.float32))
-
-    def test_read_each(self, reader: Reader, samples: list[Sample]) -> None:
-        """The images of ``read_many``, one by one; they stay when the reader is closed."""
-        for wanted in ([40, 3, 3, 0, 17], np.array([5]), []):
-            images = reader.read_each(wanted)
-            reader.close()
-            assert len(images) == len(wanted)
-            for image, index in zip(images, wanted, strict=True):
-                assert image.dtype == samples[index].image.dtype
-                assert np.array_equal(image, samples[index].image)
-        with pytest.raises(IndexError):
-            reader.read_each([len(reader)])
-
-    def test_locate(self, reader: Reader, samples: list[Sample]) -> None:
-        """With LOCATE, samples are where they are said to be, in their order."""
-        wanted = [40, 3, 3, 0, 17]
-        if Capability.LOCATE not in reader.capabilities:
-            with pytest.raises(UnsupportedError):
-                reader.locate(wanted)
-            return
-        extents = reader.locate(wanted)
-        images = [samples[index].image.reshape(-1).view(np.uint8) for index in wanted]
-        assert extents.sample_sizes(len(wanted)).tolist() == [len(image) for image in images]
-        out = np.zeros(sum(map(len, images)), np.uint8)
-        Gather(FileMaps(extents.path_of)).fill(extents, out)
-        assert np.array_equal(out, np.concatenate(images))
-        with pytest.raises(IndexError):
-            reader.locate([len(samples)])
-
-    def test_out_of_range(self, reader: Reader, samples: list[Sample]) -> None:
-        """Positions outside raise IndexError; -1 is the last for ``read``."""
-        assert_same(reader.read(-1), samples[-1])
-        for call in (
-            lambda: reader.read(len(samples)),
-            lambda: reader.read(-len(samples) - 1),
-            lambda: reader.read_many([0, len(samples)]),
-            lambda: reader.read_many([-1]),
-        ):
-            with pytest.raises(IndexError):
-                call()
-
-    def test_scan(self, reader: Reader, samples: list[Sample]) -> None:
-        """Scans give everything, or a span, in order."""
-        for span in (None, range(4, 23), range(0)):
-            found = list(reader.scan(span))
-            wanted = samples if span is None else samples[span.start : span.stop]
-            assert len(found) == len(wanted)
-            for got, sample in zip(found, wanted, strict=True):
-                assert not isinstance(got, Reject)
-                assert_same(got, sample)
-
-    def test_spans(self, reader: Reader) -> None:
-        """Spans cover the dataset once, in order."""
-        for at_most in (1, 3, 1000):
-            spans = reader.spans(at_most)
-            assert len(spans) <= at_most
-            assert [index for span in spans for index in span] == list(range(len(reader)))
-
-    # -- processes and threads
-
-    def test_pickle_and_close(self, reader: Reader) -> None:
-        """A reader travels as (path, options), also when in use, and reopens after close."""
-        before = digests(reader)
-        data = pickle.dumps(reader)
-        assert len(data) < 10_000
-        assert digests(pickle.loads(data)) == before  # noqa: S301 - our own bytes
-        reader.close()
-        assert digests(reader) == before
-
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-    def test_fork_after_use(self, reader: Reader) -> None:
-        """Children forked from a process that has read already read the same."""
-        before = digests(reader)
-        assert in_children("fork", reader, 3) == [before] * 3
-        assert digests(reader) == before
-
-    def test_spawn(self, reader: Reader) -> None:
-        """A spawned child reads the same."""
-        before = digests(reader)
-        assert in_children("spawn", reader, 1) == [before]
-
-    def test_threads(self, reader: Reader) -> None:
-        """Many threads, one reader."""
-        before = digests(reader)
-        reader.close()
-        barrier = threading.Barrier(4)
-
-        def read(_: int) -> Digests:
-            barrier.wait()
-            return digests(reader)
-
-        with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(read, range(4))) == [before] * 4
 
     # -- writing
 
@@ -400,15 +259,10 @@ class FormatConformance:
         assert not self.format.recognises(stranger)
         assert not self.format.recognises(tmp_path / "nothing-here")
 
-    def test_verify_finds_nothing_in_a_sound_dataset(self, reader: Reader) -> None:
-        """Checksums match what was written."""
-        assert list(reader.verify()) == []
-
     def test_compare_tells_images_that_are_not_what_was_written(self, reader: Reader) -> None:
         """Images just read are compared with their checksums, whatever their order."""
         wanted = [5, 40, 0, 40]
         images = [image.copy() for image in reader.read_each(wanted)]
-        assert list(reader.compare(wanted, images)) == []
         images[2].reshape(-1)[0] ^= 1
         (found,) = reader.compare(wanted, images)
         assert (found.index, found.key, found.kind) == (0, reader.keys()[0], "corrupt")
@@ -416,49 +270,6 @@ class FormatConformance:
     def test_capabilities(self, reader: Reader) -> None:
         """An instance may have fewer flags than its format, never more."""
         assert reader.capabilities & ~self.format.capabilities == Capability(0)
-        if Capability.ZERO_COPY in reader.capabilities and reader.schema.image_shape:
-            one, two = reader.read(0).image, reader.read(0).image
-            assert np.shares_memory(one, two)
-
-
-def assert_same(got: Sample, wanted: Sample) -> None:
-    """Compare two samples in every field."""
-    assert got.key == wanted.key
-    assert got.label == wanted.label
-    assert dict(got.metadata or {}) == dict(wanted.metadata or {})
-    assert got.image.dtype == wanted.image.dtype
-    assert np.array_equal(got.image, wanted.image)
-
-
-def digests(reader: Reader) -> Digests:
-    """Return (key, label, checksum) of all samples, read backwards in batches."""
-    found: Digests = []
-    for stop in range(len(reader), 0, -16):
-        batch = reader.read_many(list(range(max(0, stop - 16), stop)))
-        rows = zip(batch.keys, batch.labels.tolist(), checksums(batch).tolist(), strict=True)
-        found[:0] = rows
-    return found
-
-
-def in_children(method: str, reader: Reader, count: int) -> list[Digests]:
-    """Return what child processes started by ``method`` read."""
-    context = multiprocessing.get_context(method)
-    queue: Any = context.Queue()
-    children = [
-        context.Process(target=_report, args=(reader, queue))  # type: ignore[attr-defined]
-        for _ in range(count)
-    ]
-    for child in children:
-        child.start()
-    found = [queue.get(timeout=60) for _ in children]
-    for child in children:
-        child.join(60)
-        assert child.exitcode == 0
-    return found
-
-
-def _report(reader: Reader, queue: Any) -> None:
-    queue.put(digests(reader))
 
 
 def content(path: Path) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ class Bottleneck(StrEnum):
     CONSUMER = "consumer"
     STARVED = "starved"
     DEVICE = "device"
+    LOADER = "loader"
     WORKERS = "workers"
     TRANSFER = "transfer"
     DECOMPRESS = "decompress"
@@ -114,6 +115,14 @@ RULES: tuple[Rule, ...] = (
         why="an SSD that is always busy may still take more: it needs a queue as deep as the one "
         "the ceiling is measured with, or work that waits",
         judge=symptoms.full_queue,
+    ),
+    Rule(
+        bottleneck=Bottleneck.LOADER,
+        when=f"FastLoader delivers {symptoms.GAIN:.0%} more than the best number of workers, "
+        "beyond noise",
+        why="a smaller gain is not worth another loader. Before workers and stages, because it "
+        "costs neither memory nor a conversion",
+        judge=symptoms.slow_loader,
     ),
     Rule(
         bottleneck=Bottleneck.WORKERS,

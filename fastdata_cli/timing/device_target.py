@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import heapq
+import itertools
 import mmap
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ class DeviceTargets:
         self._stack = ExitStack()
         self._opened: dict[Path, int] = {}
         self._scratch: int | None = None
-        self._why_no_scratch = "" if scratch else "none is made in a quick look"
+        self._why_no_scratch = "" if scratch else "is made in a quick look"
 
     def __enter__(self) -> Self:
         return self
@@ -153,19 +154,18 @@ class DeviceTargets:
         files = self._readable(ALIGNMENT)
         if not files:
             raise DeviceError(
-                "the device cannot be measured: no readable file has 4096 bytes, and for a scratch"
+                "the device cannot be measured: no readable file has 4096 bytes, and no scratch"
                 f" file {self._why_no_scratch}",
                 hint="measure on a copy in a folder that is writable and has room",
             )
-        middle = files[len(files) // 2][0]
-        block_bytes = min(wanted, middle // ALIGNMENT * ALIGNMENT)
+        block_bytes = min(wanted, _typical([size for size, _ in files]) // ALIGNMENT * ALIGNMENT)
         files = [(size, path) for size, path in files if size >= block_bytes]
         total = megabytes(sum(size for size, _ in files))
+        count = "1 file" if len(files) == 1 else f"{len(files)} files"
         note = _doubt(
             DeviceDoubt.SMALL,
-            f"only {total} in {len(files)} files could be read, {block_bytes // 1024} KiB at a"
-            f" time (a scratch file? {self._why_no_scratch}): caches of the drive flatter the"
-            " numbers",
+            f"only {total} in {count} could be read, {block_bytes // 1024} KiB at a time, and no"
+            f" scratch file {self._why_no_scratch}: caches of the drive flatter the numbers",
         )
         return self._target(files, block_bytes, (note,))
 
@@ -186,7 +186,7 @@ class DeviceTargets:
             except OSError as problem:  # no room after all, no right, a quota
                 where = self._folder or "any folder"
                 reason = problem.strerror or "no room for it"
-                self._why_no_scratch = f"none can be made in {where}: {reason}"
+                self._why_no_scratch = f"can be made in {where}: {reason}"
         return self._scratch
 
     def _write_scratch(self) -> int:
@@ -247,3 +247,12 @@ def _limits(mount: Mount, direct: bool) -> tuple[DeviceWarning, ...]:
 
 def _doubt(kind: DeviceDoubt, text: str) -> DeviceWarning:
     return DeviceWarning(kind=kind, text=text)
+
+
+def _typical(sizes: Sequence[int]) -> int:
+    """Return a size, of sizes with the largest first: half of all bytes lie in files of it or more.
+
+    The median file would be a small one of metadata, where one shard holds all images.
+    """
+    half, behind = sum(sizes) / 2, itertools.accumulate(sizes)
+    return next(size for size, so_far in zip(sizes, behind, strict=True) if so_far >= half)

@@ -13,6 +13,9 @@ from fastdata_cli.timing.statistics import MIN_REPEATS, OUTLIER_SCORE, outliers,
 MIN_REPEAT_S = 0.1
 """A repeat shorter than this is mostly timer, scheduler and interpreter."""
 
+MIN_REQUESTS = 16
+"""Below this a rate is coarse: each batch, whole or not, is 6 % of it or more."""
+
 _WIDE_SPREAD = 0.05
 _BUSY = 0.1
 
@@ -25,6 +28,7 @@ class WarningKind(StrEnum):
     SLOW_FIRST = "slow-first"
     WIDE_SPREAD = "wide-spread"
     FEW_REPEATS = "few-repeats"
+    FEW_REQUESTS = "few-requests"
     BUDGET = "budget"
     BUSY_MACHINE = "busy-machine"
 
@@ -40,23 +44,32 @@ class TimingWarning:
 
 
 def doubts(
-    seconds: Sequence[float], *, others: float = 0.0, min_repeat_s: float = MIN_REPEAT_S
+    seconds: Sequence[float],
+    *,
+    per_sample: Sequence[float] = (),
+    requests: int = 0,
+    others: float = 0.0,
+    min_repeat_s: float = MIN_REPEAT_S,
 ) -> list[TimingWarning]:
     """Return the reasons not to trust these repeats; none for a steady series.
 
     Args:
         seconds: what each repeat took, in the order in which they ran.
+        per_sample: the same for one sample. What repeats differ by shows in these: many run for
+            a given time, and deliver more or less in it.
+        requests: how many were timed in all repeats, each a batch in a loader; 0 where none were.
         others: share of the processors that other processes took meanwhile.
         min_repeat_s: what a repeat should at least take.
     """
     if not seconds:
         return []
-    checks = [_too_short(seconds, min_repeat_s), _few_repeats(seconds)]
-    if len(seconds) >= MIN_REPEATS:
-        outlying = [bool(each) for each in outliers(seconds)]
-        first = _slow_first(seconds) if outlying[0] else None
+    checks = [_too_short(seconds, min_repeat_s), _few_repeats(seconds), _few_requests(requests)]
+    series = per_sample or seconds
+    if len(series) >= MIN_REPEATS:
+        outlying = [bool(each) for each in outliers(series)]
+        first = _slow_first(series) if outlying[0] else None
         far = sum(outlying) - (first is not None)
-        checks += [first, _outliers(far, len(seconds)), _wide_spread(seconds)]
+        checks += [first, _outliers(far, len(series)), _wide_spread(series)]
     checks.append(_busy_machine(others))
     return [warning for warning in checks if warning]
 
@@ -79,6 +92,16 @@ def _few_repeats(seconds: Sequence[float]) -> TimingWarning | None:
     times = "once" if count == 1 else "twice"
     text = f"measured {times}, so the noise is unknown: allow more repeats, or more time"
     return TimingWarning(kind=WarningKind.FEW_REPEATS, value=count, text=text)
+
+
+def _few_requests(count: int) -> TimingWarning | None:
+    if not 0 < count < MIN_REQUESTS:
+        return None
+    text = (
+        f"only {count} {'batch was' if count == 1 else 'batches were'} timed, and one more or less "
+        f"changes the rate by {1 / count:.0%}: allow more time, or make batches smaller"
+    )
+    return TimingWarning(kind=WarningKind.FEW_REQUESTS, value=count, text=text)
 
 
 def _slow_first(seconds: Sequence[float]) -> TimingWarning | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fastdata_cli.errors import FastdataError, UsageError
 from fastdata_cli.timing.doubts import MIN_REPEAT_S, TimingWarning, WarningKind, doubts
 from fastdata_cli.timing.environment import usable_cores
-from fastdata_cli.timing.measurement import Failure, Measurement, Repeat, others_of
+from fastdata_cli.timing.measurement import Failure, Measurement, Repeat, others_of, per_sample
 from fastdata_cli.timing.neighbours import Load, load_now, share_of_others
 from fastdata_cli.timing.statistics import MIN_REPEATS, percentiles
 
@@ -48,6 +48,8 @@ class Case:
     run: Callable[[], Work]
     prepare: Callable[[], None] | None = None
     """Called before every run, untimed: empties caches, reopens files."""
+    parts: int = 1
+    """Repeats that go on one after the other from one ``prepare``, where beginning is dear."""
 
 
 def measure(
@@ -115,6 +117,8 @@ class _State:
         requests = np.concatenate(self.latencies) if self.latencies else np.empty(0)
         found = doubts(
             [repeat.seconds for repeat in self.repeats],
+            per_sample=per_sample(self.repeats),
+            requests=len(requests),
             others=others_of(self.repeats),
             min_repeat_s=min_repeat_s,
         )
@@ -179,25 +183,25 @@ class _Run:
             if state.failure is not None:
                 continue
             try:
-                repeat, latencies = self._repeat(state.case)
+                for part in range(state.case.parts):
+                    repeat, latencies = self._repeat(state.case, prepared=part > 0)
+                    (state.warmups if warm else state.repeats).append(repeat)
+                    if not warm:
+                        state.latencies.extend(latencies)
             except FastdataError as problem:
                 state.failure = Failure(
                     kind=type(problem).__name__, message=problem.message, hint=problem.hint
                 )
-            else:
-                (state.warmups if warm else state.repeats).append(repeat)
-                if not warm:
-                    state.latencies.extend(latencies)
             if self.on_result:
                 self.on_result(state.measurement(self.min_repeat_s))
 
-    def _repeat(self, case: Case) -> tuple[Repeat, list[NDArray[np.float64]]]:
+    def _repeat(self, case: Case, *, prepared: bool) -> tuple[Repeat, list[NDArray[np.float64]]]:
         total = Repeat(seconds=0.0, samples=0, bytes=0, position=self.position, runs=0)
         latencies = []
         self.position += 1
         before = self.load()
         while True:
-            work, seconds = self._once(case)
+            work, seconds = self._once(case, prepared=prepared and not total.runs)
             total = replace(
                 total,
                 seconds=total.seconds + seconds,
@@ -211,8 +215,8 @@ class _Run:
             if self._filled(total, work):
                 return replace(total, others=self._others(before)), latencies
 
-    def _once(self, case: Case) -> tuple[Work, float]:
-        if case.prepare:
+    def _once(self, case: Case, *, prepared: bool) -> tuple[Work, float]:
+        if case.prepare and not prepared:
             case.prepare()
         begin = self.clock()
         work = case.run()

@@ -63,13 +63,14 @@ class Measurement:
 
     @property
     def summary(self) -> Summary | None:
-        """Summary of ``seconds``; None without repeats."""
-        return summarise(self.seconds) if self.repeats else None
+        """Summary of ``seconds_per_sample``; None where none were delivered."""
+        found = self.seconds_per_sample
+        return summarise(found) if found else None
 
     @property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Of each repeat that delivered samples: what comparisons are made of."""
-        return tuple(each.seconds / each.samples for each in self.repeats if each.samples)
+        return per_sample(self.repeats)
 
     @property
     def samples_per_s(self) -> float | None:
@@ -90,6 +91,11 @@ class Measurement:
         pairs = zip(amounts, self.seconds, strict=True)
         rates = [amount / seconds for amount, seconds in pairs if seconds > 0]
         return float(np.median(rates)) if rates else None
+
+
+def per_sample(repeats: Sequence[Repeat]) -> tuple[float, ...]:
+    """Return the seconds for a sample in each repeat that delivered any."""
+    return tuple(each.seconds / each.samples for each in repeats if each.samples)
 
 
 def others_of(repeats: Sequence[Repeat]) -> float:

@@ -27,9 +27,15 @@ class Observation:
     random_access: bool = True
     size: str | None = None
     """What images are brought to in a batch, as ``--size`` takes it."""
+    max_side: int | None = None
+    """The ``--max-side`` that keeps encoded images a little larger than that."""
 
     loader: Mapping[int, float] = field(default_factory=dict)
     """Rate of the DataLoader by number of workers."""
+    fast_loader: float | None = None
+    """Rate of FastLoader, where it is faster than any DataLoader, beyond noise."""
+    fast_loader_line: str = ""
+    """The expression that makes it."""
     order: str = "block"
     """In which the DataLoader loads."""
     batch_size: int | None = None

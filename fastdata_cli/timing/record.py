@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +41,7 @@ from fastdata_cli.json_text import parse
 from fastdata_cli.timing.decode import decode
 from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
+from fastdata_cli.whole_file import write_whole
 
 RECORD_VERSION = 1
 
@@ -125,18 +125,9 @@ def save_record(record: Record, path: Path) -> None:
         TypeError: see ``Record.to_json``.
     """
     text = record.to_json().encode()
-    target = Path(os.path.realpath(path))  # a link stays a link
     try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(text)  # a pipe or a terminal: there is nothing to put in its place
-            return
-        fresh = target.with_name(f".{os.getpid()}.fastdata-record")
-        try:
-            # Not synced: it survives a kill, and a sync would stir the disk that is measured next.
-            fresh.write_bytes(text)
-            os.replace(fresh, target)
-        finally:
-            fresh.unlink(missing_ok=True)
+        # Not synced: it survives a kill, and a sync would stir the disk that is measured next.
+        write_whole(path, text, sync=False)
     except OSError as problem:
         raise StorageError(
             f"{keys.to_text(str(path))}: the record cannot be written: {problem.strerror}",

@@ -14,6 +14,7 @@ CLEARLY_SLOWER = 2.0
 """An order that is slower by less may be so by chance and by read-ahead alone."""
 
 _SIZE = "224"
+_SIDE = 256  # leaves a margin about 224, where images are square
 _BLOCK = 256
 _BATCH = 64
 _SUFFIX = {"zarr": ".zarr", "hdf5": ".h5"}
@@ -86,9 +87,8 @@ def against_transfer(seen: Observation) -> str:
 
 def smaller_images(seen: Observation) -> str:
     """Re-encode, a little larger than a batch needs, so that crops keep their sharpness."""
-    side = max(map(int, (seen.size or _SIZE).lower().split("x")))
-    longer = -(-side * 8 // 7)
-    return convert(seen, f"out{longer}.tar", f"--max-side {longer} --quality 90")
+    side = seen.max_side or _SIDE
+    return convert(seen, f"out{side}.tar", f"--max-side {side} --quality 90")
 
 
 def as_pixels(seen: Observation) -> str:

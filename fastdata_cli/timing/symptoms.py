@@ -106,6 +106,19 @@ def _device(seen: Observation, fact: str) -> Words:
     return Words(f"The device is the limit: {fact}", remedies.against_device(seen))
 
 
+def slow_loader(seen: Observation) -> Words | None:
+    """FastLoader brings more than any DataLoader."""
+    rate, best = seen.fast_loader, max(seen.loader.values(), default=0.0)
+    if not rate or not best or rate < (1 + GAIN) * best:
+        return None
+    workers = "1 worker" if seen.workers == 1 else f"{seen.workers} workers"
+    sentence = (
+        f"The DataLoader is the limit: FastLoader delivers {_rate(rate)}, {rate / best:.1f} times "
+        f"the {_rate(best)} of its best, with {workers}"
+    )
+    return Words(sentence, seen.fast_loader_line)
+
+
 def too_few_workers(seen: Observation) -> Words | None:
     """Cores left, and each worker so far has helped."""
     if not seen.loader or not seen.cores:
@@ -113,7 +126,7 @@ def too_few_workers(seen: Observation) -> Words | None:
     most = max(seen.loader)
     rate = seen.loader[most]
     idle = most < seen.cores and seen.cores > 1 and (seen.cpu_share or 0.0) < CORES_FULL
-    fewer = [rate for count, rate in seen.loader.items() if count < most]
+    fewer = [rate for count, rate in seen.loader.items() if count < most and rate]
     if not idle or (fewer and rate < (1 + GAIN) * max(fewer)):
         return None
     more = min(seen.cores, max(2, 2 * most))

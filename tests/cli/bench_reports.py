@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fastdata_cli.operations.bench.report import (
@@ -14,7 +14,11 @@ from fastdata_cli.operations.bench.report import (
     LoaderRow,
     ReadRow,
     StageRow,
+    Step,
     Verdict,
+    case_name,
+    read_words,
+    workers_words,
 )
 from fastdata_cli.timing.device import DeviceDoubt, DeviceResult, DeviceWarning, Latency, ReadOrder
 from fastdata_cli.timing.doubts import TimingWarning, WarningKind
@@ -113,7 +117,9 @@ def read_row(path: str, order: str, by: str, threads: int, samples_per_s: float)
         by=by,
         threads=threads,
         measurement=measurement(
-            f"read {path} {order} {by} {threads}", samples_per_s, warnings=warnings
+            case_name(path, "read", read_words(order, by, threads)),
+            samples_per_s,
+            warnings=warnings,
         ),
         samples_per_s=samples_per_s,
         megabytes_per_s=samples_per_s * 0.150528,
@@ -133,7 +139,9 @@ def loader_row(path: str, workers: int, samples_per_s: float) -> LoaderRow:
         workers=workers,
         order="block",
         batch_size=64,
-        measurement=measurement(f"loader {path} {workers}", samples_per_s),
+        measurement=measurement(
+            case_name(path, "DataLoader", "block", workers_words(workers)), samples_per_s
+        ),
         samples_per_s=samples_per_s,
         first_batch_s=0.2 + 0.4 * workers,
         wait_ms_per_sample=1000 / samples_per_s,
@@ -144,6 +152,29 @@ def loader_row(path: str, workers: int, samples_per_s: float) -> LoaderRow:
         cache=CACHE,
         line=f"DataLoader(FastDataset({path!r}), batch_size=64, num_workers={workers})",
     )
+
+
+def fast_row(path: str, samples_per_s: float) -> LoaderRow:
+    """Return a FastLoader of about this rate."""
+    return replace(
+        loader_row(path, 0, samples_per_s),
+        measurement=measurement(case_name(path, "FastLoader", "block"), samples_per_s),
+        line=f"FastLoader({path!r}, 64, order='block')",
+        loader="FastLoader",
+    )
+
+
+def _steps(path: str) -> Iterator[Step]:
+    tried = (("FastLoader", 0.9, "slower"), ("num_workers=2", 1.6, ""), ("num_workers=4", None, ""))
+    for setting, ratio, why in tried:
+        yield Step(
+            setting=setting,
+            ratio=ratio,
+            samples_per_s=ratio and 1500 * ratio,
+            kept=bool(ratio and ratio > 1),
+            why=why or "not tried: the time was up",
+            dataset=path,
+        )
 
 
 def device_results() -> tuple[DeviceResult, ...]:
@@ -231,6 +262,7 @@ def report(
             for path, speed in speeds.items()
             for count in workers
         ),
+        fast_loaders=tuple(fast_row(path, speed * 2100) for path, speed in speeds.items()),
         consumers=tuple(
             ConsumerRow(
                 dataset=path,
@@ -244,8 +276,9 @@ def report(
         verdicts=tuple(_verdict(path) for path in paths),
         host_to_device="no CUDA device here: copying batches to a GPU was not measured",
         notes=("the disk below /data is shared with a database: 3% of reads waited for it",),
-        best_line="DataLoader(FastDataset('/data/birds/pixels.zarr'), batch_size=64, "
-        "num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
+        steps=tuple(step for path in paths for step in _steps(path)),
+        to_paste="from fastdata_cli import FastLoader\n\n"
+        f"loader = FastLoader('/data/{'deep/' * 20}pixels.zarr', 64)",
         seconds=48.3,
     )
 

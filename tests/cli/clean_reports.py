@@ -105,6 +105,7 @@ def report(**changes: object) -> CleanReport:
         "groups": (
             DuplicateGroup(
                 first="/d/a.jpg",
+                against=False,
                 reason="near-duplicate",
                 count=104,
                 members=(Duplicate(key="/d/b.jpg", distance=5),),

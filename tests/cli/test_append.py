@@ -103,12 +103,12 @@ def test_what_changed_or_went_away_stays_and_is_named(
     (tree / "class0" / "0006.jpg").touch()  # newer, and the same
     (tree / "class2" / "0002.jpg").unlink()
     text = append(run, tree, out)
-    assert "1 samples have changed in the source and stay as they were: class0/0003.jpg" in text
-    assert "1 samples are not in the source any more and stay: class2/0002.jpg" in text
+    assert "1 sample has changed in the source, and not in the dataset: class0/0003.jpg" in text
+    assert "1 sample no longer in the source, and kept: class2/0002.jpg" in text
     assert "nothing new" in text
     assert np.array_equal(open_reader(out).read(1).image, before)
     grow(tree, count=1)
-    assert "have changed" in append(run, tree, out)
+    assert "changed in the source" in append(run, tree, out)
     assert len(open_reader(out)) == 21
 
 
@@ -120,6 +120,6 @@ def test_another_label_is_named(run: Run, tree: Path, tmp_path: Path) -> None:
     (new,) = grow(tree, count=1)
     table.write_text("".join(f"{key},cat\n" for key in keys[1:]) + f"{keys[0]},ant\n{new},cat\n")
     text = append(run, tree, out, "--labels", table)
-    assert f"1 samples have another label now and keep theirs: {keys[0]}" in text
+    assert f"1 sample relabelled in the source, and kept with the old label: {keys[0]}" in text
     assert "1 ant" in text
     assert open_reader(out).labels().tolist() == [0] * 21

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fastdata_cli import open_reader
+from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.operations import convert
 from fastdata_cli.storage.staging import staging_root
 from tests.cli.growing import (
@@ -34,6 +37,26 @@ def written(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (facts.st_ino, facts.st_ctime_ns) for path, facts in found.items()}
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("name", ["out.lmdb", "out.tar"])
+def test_another_dataset_in_its_place_is_noticed(
+    run: Run, tree: Path, tmp_path: Path, name: str
+) -> None:
+    make(run, tree, tmp_path / name)
+    reader = open_reader(tmp_path / name)
+    before = state(reader)
+    grow(tree, "class01")
+    make(run, tree, tmp_path / name, "--overwrite")
+    assert state(reader) == before
+
+    def is_refused() -> bool:
+        with pytest.raises(DamagedDatasetError, match="added to, replaced or damaged since"):
+            reader.read_many([0])
+        return True
+
+    assert in_a_fork(is_refused)
+
+
 @GROWING
 def test_nothing_new_touches_nothing(run: Run, tree: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "sets"
@@ -44,16 +67,21 @@ def test_nothing_new_touches_nothing(run: Run, tree: Path, tmp_path: Path, name:
     assert written(folder) == before
 
 
+@pytest.mark.parametrize("payload", ["encoded", "pixels"])
 def test_new_samples_that_are_all_bad_are_listed_and_the_dataset_stays(
-    run: Run, tree: Path, tmp_path: Path
+    run: Run, tree: Path, tmp_path: Path, payload: str
 ) -> None:
     out = tmp_path / "out.lmdb"
-    make(run, tree, out)
+    make(run, tree, out, "--payload", payload)
     before = content(out)
     (tree / "class0" / "empty.jpg").write_bytes(b"")
     append(run, tree, out)
     assert content(out) == before
     assert rejected(out) == [("class0/empty.jpg", "empty", 7)]
+    (tree / "class0" / "empty.jpg").write_bytes(b"no image")
+    run("convert", tree, out, "--retry-bad")
+    assert content(out) == before
+    assert rejected(out) == [("class0/empty.jpg", "not-an-image", 7)]
     assert not staging_root(out).exists()
 
 
@@ -69,6 +97,39 @@ def test_a_list_that_a_killed_run_left_too_long_is_put_right(
     (tmp_path / "out.tar.rejects.jsonl").write_bytes(listed)  # killed before it was written
     assert "nothing new" in append(run, tree, out)
     assert rejected(out) == []
+
+
+def in_a_fork(succeeds: Callable[[], bool]) -> bool:
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os._exit(0 if succeeds() else 1)
+        os._exit(2)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@GROWING
+def test_a_reader_that_is_open_never_mixes_the_old_and_the_new(
+    run: Run, tree: Path, tmp_path: Path, name: str
+) -> None:
+    make(run, tree, tmp_path / name)
+    used, unused = open_reader(tmp_path / name), open_reader(tmp_path / name)
+    before = state(used)
+    for seed in (500, 600):
+        grow(tree, seed=seed)
+        append(run, tree, tmp_path / name)
+        assert state(used) == before
+        assert in_a_fork(lambda: state(used) == before)  # it opens the files anew
+    used.close()  # and here what stands beside the images, too
+    for reader in (used, unused):
+        if "%" in name:  # its shards stay as they are
+            assert state(reader) == before
+        else:
+            with pytest.raises(DamagedDatasetError, match="added to, replaced or damaged since"):
+                reader.read_many([0])
+            with pytest.raises(DamagedDatasetError, match="added to, replaced or damaged since"):
+                reader.keys()
 
 
 def test_a_shard_in_the_way_is_not_replaced(run: Run, tree: Path, tmp_path: Path) -> None:

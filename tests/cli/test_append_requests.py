@@ -42,7 +42,7 @@ def test_retry_bad_after_a_repair(run: Run, tree: Path, tmp_path: Path, name: st
     assert [index for _, _, index in rejected(out)] == [7, 9]
     assert [each["samples"] for each in generations(run, out)] == [20, 1]
     assert json.loads(run("inspect", out, "--json").stdout)["counts"]["rejects"] == {"truncated": 2}
-    assert "1 samples are new" in append(run, tree, out), "bad ones are not tried again unasked"
+    assert "1 sample is new" in append(run, tree, out), "bad ones are not tried again unasked"
     assert "but for 2 bad samples listed" in append(run, tree, out)
     broken[0].write_bytes(jpeg(40, 48, 78))
     broken[2].write_bytes(jpeg(40, 48, 79))
@@ -89,6 +89,12 @@ def test_new_images_of_other_sizes_are_resized_like_none_before(
     is_sound(run, out, fresh=tmp_path / "fresh.raw")
 
 
+def test_a_size_that_was_asked_for_is_no_news(run: Run, tree: Path, tmp_path: Path) -> None:
+    make(run, tree, tmp_path / "out.lmdb", "--payload", "pixels", "--size", 24)
+    grow(tree)
+    assert "other sizes" not in append(run, tree, tmp_path / "out.lmdb")
+
+
 def test_checks_go_on_and_those_for_duplicates_cannot(run: Run, tree: Path, tmp_path: Path) -> None:
     make(run, tree, tmp_path / "a.lmdb", "--clean", "min-side=30")
     make(run, tree, tmp_path / "b.lmdb", "--clean", "duplicates=exact")
@@ -96,13 +102,13 @@ def test_checks_go_on_and_those_for_duplicates_cannot(run: Run, tree: Path, tmp_
     (tree / "class0" / "small.jpg").write_bytes(jpeg(20, 20, 3))
     append(run, tree, tmp_path / "a.lmdb")
     assert [key for key, _, _ in rejected(tmp_path / "a.lmdb")] == ["class0/small.jpg"]
-    assert "fingerprints" in append(run, tree, tmp_path / "b.lmdb", code=1)
+    assert "fingerprints" in append(run, tree, tmp_path / "b.lmdb", code=2)
 
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.raw", "out.h5", "out.tfrecord"])
 def test_other_formats_say_what_to_do(run: Run, tree: Path, tmp_path: Path, name: str) -> None:
     make(run, tree, tmp_path / name)
-    text = append(run, tree, tmp_path / name, code=1)
+    text = append(run, tree, tmp_path / name, code=2)
     assert "nothing can be added to a dataset in format" in text
     assert "--overwrite; formats that grow: lmdb, webdataset" in text
 
@@ -110,7 +116,7 @@ def test_other_formats_say_what_to_do(run: Run, tree: Path, tmp_path: Path, name
 def test_what_is_not_there_or_not_ours(run: Run, tree: Path, tmp_path: Path) -> None:
     assert "there is no dataset yet to add to" in append(run, tree, tmp_path / "a.lmdb", code=2)
     subprocess.run(["tar", "-cf", tmp_path / "a.tar", "-C", tree, "."], check=True)
-    text = append(run, tree, tmp_path / "a.tar", code=1)
+    text = append(run, tree, tmp_path / "a.tar", code=2)
     assert "was not made by fastdata: no manifest" in text
     assert "convert it first" in text
 
@@ -150,7 +156,7 @@ def test_grey_images_that_stand_for_bad_ones_stay(run: Run, tree: Path, tmp_path
     bad.write_bytes(jpeg(40, 48, 8))
     assert "nothing to try again" in run("convert", tree, out, "--retry-bad").output
     text = append(run, tree, out)
-    assert "1 samples have changed in the source and stay as they were: class0/bad.jpg" in text
+    assert "1 sample has changed in the source, and not in the dataset: class0/bad.jpg" in text
     grow(tree)
     append(run, tree, out)
     assert rejected(out) == listed

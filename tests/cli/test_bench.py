@@ -16,10 +16,23 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fastdata_cli.cli import bench_tables
+from fastdata_cli.cli.bench_comparison import comparison_section
 from fastdata_cli.cli.bench_export import to_csv, to_json, to_markdown
 from fastdata_cli.cli.bench_sections import sections
-from fastdata_cli.cli.bench_words import headline, labels, notes, number_text, verdicts
-from fastdata_cli.operations.bench.compare import compare_records
+from fastdata_cli.cli.bench_words import (
+    headline,
+    labels,
+    notes,
+    number_text,
+    short_names,
+    verdicts,
+)
+from fastdata_cli.operations.bench.compare import (
+    CaseChange,
+    ComparisonReport,
+    Outcome,
+    compare_records,
+)
 from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.record import Record, load_record
 from tests.cli import bench_reports
@@ -54,7 +67,8 @@ def record_of(report: BenchReport) -> Record:
 @pytest.mark.parametrize("name", REPORTS)
 def test_tables_fit_and_are_not_folded(name: str, width: int) -> None:
     report = REPORTS[name]
-    text = shown(report, width)
+    text, _, block = shown(report, width).partition("\nTo paste\n")
+    assert block.rstrip("\n") == report.to_paste, "at the margin and in one piece"
     lines = [line.rstrip() for line in text.splitlines()]
     assert max(map(cell_len, lines)) <= width
     for section in sections(report):
@@ -75,9 +89,9 @@ def test_what_matters_most_is_shown_at_any_width(width: int) -> None:
 
 
 def test_the_verdict_comes_first() -> None:
-    lines = shown(REPORTS["four"], 100).splitlines()
+    lines = shown(REPORTS["four"], 120).splitlines()
     assert lines[0] == (
-        "Fastest: pixels.zarr, 2,780 samples/s in training batches with 8 workers, "
+        "Fastest: pixels.zarr, 2,780 samples/s in training batches (DataLoader, 8 workers), "
         "limited by decoding"
     )
     assert lines[1].startswith("- pixels.zarr: decoding takes 68%")
@@ -127,13 +141,27 @@ def test_order_of_the_parts() -> None:
     titles = [section.title for section in sections(REPORTS["four"])]
     places = [text.index(f"\n{title}\n") for title in [*titles, "Measured on", "To paste"]]
     assert places == sorted(places)
-    assert len(titles) == 7
+    assert len(titles) == 8
 
 
 def test_long_names_keep_what_tells_them_apart() -> None:
     text = shown(REPORTS["long names"], 80)
     named = re.findall(r"\d-longl\S*…\S*\.zarr", text)
     assert len(set(named)) == 3
+
+
+ALIKE = tuple(f"/d/{'a' * 26}{at}{'z' * 26}.zarr" for at in range(2))
+
+
+def test_names_that_would_look_alike_are_whole() -> None:
+    assert set(short_names(["short", "b" * 27])) == {"short", "b" * 27}
+    assert short_names(["b" * 27]) == {"b" * 27: f"{'b' * 8}…{'b' * 17}"}
+    assert len(set(short_names([f"{'a' * 10}{at}{'z' * 30}" for at in range(3)]).values())) == 3
+    assert short_names(ALIKE) == {name: name for name in ALIKE}
+    text = shown(bench_reports.report(ALIKE), 80)
+    assert max(map(cell_len, text[: text.index("To paste")].splitlines())) <= 80
+    assert text.count("0zzzz") > 5
+    assert text.count("1zzzz") > 5
 
 
 def test_each_kind_of_doubt_is_one_line() -> None:
@@ -168,8 +196,48 @@ def test_what_failed_and_what_arrived_wrong_stands_out() -> None:
 def test_headlines() -> None:
     assert headline(REPORTS["one"]).startswith("pixels.zarr, 2,780 samples/s")
     assert headline(REPORTS["empty"]) == "Nothing was measured"
-    reads = replace(REPORTS["one"], loaders=(), verdicts=())
+    reads = replace(REPORTS["one"], loaders=(), fast_loaders=(), verdicts=())
     assert headline(reads).endswith("in plain reads (sequential, by batch, 4 threads)")
+
+
+def test_fastloader_is_told_where_it_wins() -> None:
+    fast = bench_reports.fast_row(bench_reports.PATHS[0], 5000.0)
+    won = replace(REPORTS["one"], fast_loaders=(fast,))
+    assert headline(won).startswith("pixels.zarr, 5,000 samples/s in training batches (FastLoader)")
+    verdict = replace(won.verdicts[0], bottleneck="loader")
+    assert headline(replace(won, verdicts=(verdict,))).endswith("(FastLoader)")
+    assert re.search(r"reached +5,000 +FastLoader", shown(won, 80))
+    assert re.search(r"FastLoader +5,000 .* best", shown(won, 80))
+
+
+def test_fastloader_ahead_by_chance_is_a_note() -> None:
+    path = bench_reports.PATHS[0]
+    little = replace(REPORTS["one"], fast_loaders=(bench_reports.fast_row(path, 2900.0),))
+    assert "(DataLoader, 8 workers)" in headline(little)
+    told = "pixels.zarr: FastLoader is 4% faster than the DataLoader, too little to"
+    assert told in "\n".join(notes(little))
+    once = bench_reports.fast_row(path, 3200.0)
+    once = replace(
+        once, measurement=replace(once.measurement, repeats=once.measurement.repeats[:1])
+    )
+    found = notes(replace(REPORTS["one"], fast_loaders=(once,)))
+    assert "FastLoader is 15% faster than the DataLoader, which may be noise" in "\n".join(found)
+    assert "faster than the DataLoader" not in "\n".join(notes(REPORTS["one"]))
+
+
+def test_what_else_differs_is_told_below_the_comparison() -> None:
+    before = replace(record_of(REPORTS["one"]), finished=False)
+    text = shown(REPORTS["one"], 80, before)
+    at = text.index("What else differs, from the record")
+    assert text.index("Against the record") < at < text.index("of a run that was interrupted")
+
+
+def test_what_advise_tried_is_a_table() -> None:
+    text = shown(REPORTS["one"], 80)
+    table = text[text.index("What --advise tried") :]
+    assert re.search(r"FastLoader +1,350 +-10% +slower", table)
+    assert re.search(r"num_workers=2 +2,400 +\+60% +kept", table)
+    assert re.search(r"num_workers=4 +not tried: the time was up", table)
 
 
 def test_labels_are_what_is_below_the_shared_folder() -> None:
@@ -206,28 +274,97 @@ def test_csv() -> None:
     assert float(kinds["loader"][3]["samples_per_s"]) == pytest.approx(2780, abs=1)
     assert float(kinds["read"][0]["latency_p99_ms"]) > 0
     assert {row["kind"] for row in rows} == {
-        "device", "read", "loader", "stage", "ceiling", "consumer",
+        "device", "read", "loader", "fast loader", "stage", "ceiling", "setting", "consumer",
     }  # fmt: skip
     formula = bench_reports.report(("=1+1",))
-    assert {row["dataset"] for row in csv.DictReader(io.StringIO(to_csv(formula)))} == {"'=1+1"}
+    assert {row["dataset"] for row in csv.DictReader(io.StringIO(to_csv(formula)))} == {"%3D1+1"}
 
 
 def test_markdown() -> None:
     text = to_markdown(bench_reports.report(("/d/a|b<c>.zarr", "/d/x.lmdb")))
     assert text.startswith("**Fastest: a\\|b\\<c\\>.zarr")
     tables = [block for block in text.split("\n\n") if block.startswith("| ")]
-    assert len(tables) == 7
+    assert len(tables) == 8
     for table in tables:
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
         assert len(widths) == 1, table
-    assert "```python\nDataLoader(" in text
+    assert "```python\nfrom fastdata_cli import FastLoader\n\nloader = FastLoader(" in text
 
 
 def test_json_is_the_record() -> None:
     record = record_of(REPORTS["four"])
     assert record.finished
-    assert len(record.cases) == len(REPORTS["four"].reads) + len(REPORTS["four"].loaders)
+    assert len(record.cases) == len(REPORTS["four"].reads) + 4 * len(REPORTS["one"].loaders) + 4
     assert record.verdicts[0]["bottleneck"] == "decode"
+
+
+def compared(width: int, *changes: CaseChange, share: float = 0.05) -> list[str]:
+    """Return the lines of the table of a comparison, blanks made one."""
+    console = Console(width=width, file=io.StringIO(), highlight=False)
+    section = comparison_section(ComparisonReport(cases=changes, share=share))
+    console.print(bench_tables.section_table(section, width))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(cell_len, lines)) <= width
+    return [re.sub(" {2,}", "  ", line.strip()) for line in lines]
+
+
+def change(name: str, now: float, low: float, high: float, **others: Any) -> CaseChange:
+    outcome = Outcome.FASTER if low > 1 else Outcome.SLOWER if high < 1 else Outcome.SAME
+    return CaseChange(
+        name=name,
+        **{
+            "outcome": outcome,
+            "before_samples_per_s": 1000.0,
+            "samples_per_s": now,
+            "ratio": now / 1000,
+            "low": low,
+            "high": high,
+            **others,
+        },
+    )
+
+
+def test_a_comparison_tells_what_changed_by_how_much_and_whether_it_counts() -> None:
+    lines = compared(
+        100,
+        change("/d/a.zarr · read, random, by batch", 1020, 0.97, 1.08),
+        change("/d/a.zarr · DataLoader, block, 2 workers", 400, 0.35, 0.46, too_slow=True),
+        change("/d/b.zarr · DataLoader, block, 2 workers", 970, 0.95, 0.99),
+        change("/d/b.zarr · DataLoader, block, 8 workers", 12_500, 11.9, 13.1),
+        CaseChange(name="/d/b.zarr · FastLoader, block", outcome=Outcome.NEW, samples_per_s=9.0),
+        CaseChange(name="/d/b.zarr · read", outcome=Outcome.GONE, before_samples_per_s=8.0),
+    )
+    assert " ".join(lines[2:4]) == (
+        "samples/s · 1 TOO SLOW (over 5% more time), 1 slower, 1 faster, 1 within noise, "
+        "1 not in the record, 1 not in this run · bounds: of the change, with 95% confidence"
+    )
+    assert lines[7:-1] == [
+        "a.zarr",
+        "read, random, by batch  1,000  1,020  +2.0%  -3.0% to +8.0%  within noise",
+        "DataLoader, block, 2 workers  1,000  400  -60%  -65% to -54%  TOO SLOW",
+        "b.zarr",
+        "DataLoader, block, 2 workers  1,000  970  -3.0%  -5.0% to -1.0%  slower",
+        "DataLoader, block, 8 workers  1,000  12,500  12.5×  11.9× to 13.1×  faster",
+        "FastLoader, block  9.00  not in the record",
+        "read  8.00  not in this run",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_compared_cases_can_be_told_apart(width: int) -> None:
+    words = [f"read, sequential, by batch, {threads} threads" for threads in (16, 128)]
+    names = [f"{path} · {each}" for path in ALIKE for each in words]
+    lines = compared(width, *(change(name, 1000, 0.99, 1.01) for name in names))
+    assert sum(line.startswith(words[0]) for line in lines) == 2
+    assert sum(line.startswith(words[1]) for line in lines) == 2
+    whole = "".join(line for line in lines if re.fullmatch(r"[az01.r]+", line))
+    assert all(Path(path).name in whole for path in ALIKE)
+
+
+def test_one_dataset_is_named_above_its_comparison() -> None:
+    lines = compared(80, change("/d/a.zarr · FastLoader, block", 1000, 0.99, 1.01))
+    assert lines[2].startswith("a.zarr: samples/s · 1 within noise")
 
 
 def slowed(report: BenchReport, times: float) -> BenchReport:
@@ -278,7 +415,7 @@ def test_slower_ends_with_3_only_if_it_is_seen_each_time(
         run(*guard)
     answers += [slow] * 4
     result = run(*guard, code=3)
-    assert "slower: read /data/birds/pixels.zarr" in result.stderr
+    assert "slower: /data/birds/pixels.zarr · read, " in result.stderr
     assert "TOO SLOW" in result.stdout
     answers += [slow]
     assert "TOO SLOW" in run(*guard[:4]).stdout
@@ -321,7 +458,7 @@ def test_for_real(run: Run, tree: Path, tmp_path: Path) -> None:
         4,
     )
     result = run("bench", tmp_path / "train-%06d.tar", *quick, "--save", saved, "--report", page)
-    assert "samples/s in training batches" in result.stdout
+    assert "samples/s in training batches (" in result.stdout
     assert "webdataset" in result.stdout
     record = load_record(saved)
     assert record.finished

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from fastdata_cli.cli.page import render_page
-from fastdata_cli.cli.page.charts import STAGES
 from fastdata_cli.cli.page.scale import decades, ticks
-from fastdata_cli.operations.bench.report import BenchReport
+from fastdata_cli.operations.bench.report import STAGES, BenchReport
 from fastdata_cli.timing.record import plain
 from tests.cli import bench_reports
 from tests.cli.pages import Outline, browser, measure_in_frame, visit
@@ -27,7 +26,7 @@ HOSTILE = (
 def test_outline(count: int) -> None:
     outline = Outline(render_page(bench_reports.report(bench_reports.PATHS[:count])))
     outline.check()
-    assert outline.tables == 8
+    assert outline.tables == 9
 
 
 def test_charts_of_everything() -> None:
@@ -35,8 +34,19 @@ def test_charts_of_everything() -> None:
     names = {str(image["aria-labelledby"]).split()[0] for image in outline.images}
     assert {"loaders-title", "workers-title", "stages-title", "consumers-title"} <= names
     assert {"reads-0-title", "latency-0-title"} <= names
-    assert "pixels.zarr: 2,780" in outline.titles["loaders-desc"].replace(" · 8 workers", "")
+    assert "pixels.zarr: 2,780" in outline.titles["loaders-desc"].replace(
+        " · DataLoader, 8 workers", ""
+    )
     assert all(f"{stage} " in outline.titles["stages-desc"] for stage in STAGES)
+
+
+def test_one_dataset_has_a_bar_for_each_loader() -> None:
+    outline = Outline(render_page(bench_reports.report(bench_reports.PATHS[:1])))
+    told = outline.titles["loaders-desc"]
+    assert [line.split(":")[0] for line in told.split(". ")] == [
+        *(f"DataLoader, {count} workers" for count in (0, 2, 4, 8)),
+        "FastLoader",
+    ]
 
 
 def test_the_verdict_comes_first() -> None:
@@ -65,7 +75,8 @@ def test_the_record_is_embedded() -> None:
     found = embedded(render_page(report))
     assert found["fastdata_bench"] == 1
     assert found["facts"]["datasets"] == plain(report)["datasets"]
-    assert len(found["cases"]) == len(report.reads) + len(report.loaders)
+    rows = (*report.reads, *report.loaders, *report.fast_loaders)
+    assert len(found["cases"]) == len(rows)
 
 
 def embedded(page: str) -> dict[str, Any]:
@@ -91,7 +102,15 @@ def test_hostile_names_stay_text() -> None:
     "report",
     [
         bench_reports.empty_report(),
-        replace(bench_reports.report(), loaders=(), consumers=(), verdicts=(), best_line=""),
+        replace(
+            bench_reports.report(),
+            loaders=(),
+            fast_loaders=(),
+            consumers=(),
+            verdicts=(),
+            to_paste="",
+            steps=(),
+        ),
         replace(bench_reports.report(), reads=(), stages=(), device={}, ceilings=()),
         bench_reports.report(workers=(2,), threads=(1,)),
         bench_reports.report(tuple(f"/d/{at}/{'long' * 20}.zarr" for at in range(9))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +55,29 @@ def test_good_paths_pass_and_the_rest_is_told(run: Run, folder: Path) -> None:
     for word in ("low-variance", "truncated", "duplicate", "held back"):
         assert word in result.stderr
     assert run("clean", "images", *CHECKED, "-q").stderr == ""
+
+
+def test_few_that_are_held_back_are_named_and_many_are_counted(run: Run, folder: Path) -> None:
+    shown = run("clean", "images", *CHECKED).stderr
+    for key, reason, detail in (
+        ("images/class1/black.png", "low-variance", "variance 0, asked for 10"),
+        ("images/class2/cut.jpg", "truncated", ""),
+        ("images/class2/twin.jpg", "duplicate", "of images/"),
+    ):
+        [row] = [line for line in lines(shown) if key in line]
+        assert reason in row
+        assert detail in row
+    assert "Held back: 3" in shown
+    assert "--report FILE" not in shown
+    many = run("clean", "images", "--min-side", 1000).stderr
+    assert "too-small" in many
+    assert "class0/0000.jpg" not in many
+    assert "--report FILE.jsonl or FILE.csv" in many
+    told = run("clean", "images", "--min-side", 1000, "--report", "why.csv").stderr
+    assert "why.csv" in told
+    assert "--report FILE" not in told
+    stored = run("clean", "images", "-o", "out.raw", *CHECKED).stderr
+    assert "class1/black.png" in stored
 
 
 def test_invert_passes_the_others(run: Run, folder: Path) -> None:
@@ -179,8 +203,23 @@ def test_a_report_replaces_reports_only(run: Run, folder: Path) -> None:
     assert ".jsonl or .csv" in run("clean", "images", "--report", "out.txt", code=2).stderr
 
 
-def test_the_checks_are_listed(run: Run) -> None:
+def test_a_report_is_written_to_a_pipe_and_to_a_device(run: Run, folder: Path) -> None:
+    os.mkfifo("why.jsonl")
+    reading = subprocess.Popen(["cat", "why.jsonl"], stdout=subprocess.PIPE)
+    run("clean", "images", "--report", "why.jsonl", "-q")
+    told, _ = reading.communicate(timeout=20)
+    assert len(told.splitlines()) == 12
+    assert Path("why.jsonl").is_fifo()
+    Path("null.csv").symlink_to(os.devnull)
+    run("clean", "images", "--report", "null.csv", "-q")
+    assert Path(os.devnull).is_char_device()
+    assert {path.name for path in Path().iterdir()} == {"images", "why.jsonl", "null.csv"}
+
+
+def test_the_checks_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     shown = run("clean", "--list-checks").stdout
+    assert len(lines(shown)) < 100, "what is measured has most of the width"
     records = json.loads(run("clean", "--list-checks", "--json").stdout)
     assert [record["name"] for record in records] == [check.name for check in CHECKS]
     for record in records:
@@ -230,6 +269,8 @@ def test_quarantine_and_restore(run: Run, folder: Path) -> None:
     result = run("clean", "images", *CHECKED, "--quarantine", "bad", "--jsonl")
     moved = {record["moved_to"] for record in map(json.loads, lines(result.stdout))} - {None}
     assert names(sorted(moved)) == BAD
+    assert "3, to bad" in result.stderr
+    assert "fastdata clean --restore bad" in result.stderr
     assert set(tree_of(folder)) == {key for key in before if os.path.basename(key) not in BAD}
     again = run("clean", "images", *CHECKED, "--quarantine", "bad", "--fail-on-found")
     assert len(lines(again.stdout)) == 9

@@ -11,8 +11,8 @@ import pytest
 from fastdata_cli import open_reader
 from fastdata_cli.contract import Part, PartLimits, Receipt
 from fastdata_cli.errors import StorageError
-from fastdata_cli.formats.base import StagedWriter
 from fastdata_cli.formats.lmdb.writer import LmdbWriter
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.sample import Batch
 from fastdata_cli.storage.staging import staging_root
 from tests.conftest import Run, jpeg

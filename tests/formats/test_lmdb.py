@@ -36,7 +36,7 @@ from fastdata_cli.testing import (
     synthetic,
     write_dataset,
 )
-from fastdata_cli.testing.conformance import digests
+from fastdata_cli.testing.reader_conformance import digests
 
 FILE_FORMATS = (0, 1) if int(lmdb.__version__.split(".")[0]) >= 3 else (0,)
 IMAGES = [synthetic.png(4, 5, seed) for seed in range(12)]

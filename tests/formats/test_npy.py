@@ -19,7 +19,7 @@ from fastdata_cli.formats.npy import FORMAT
 from fastdata_cli.formats.npy.shapes import images_in
 from fastdata_cli.sample import Payload, Reject, Sample
 from fastdata_cli.storage.gather import SWITCH
-from fastdata_cli.testing.conformance import digests, in_children
+from fastdata_cli.testing.reader_conformance import digests, in_children
 
 Array = NDArray[Any]
 

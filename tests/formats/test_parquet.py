@@ -26,9 +26,10 @@ from fastdata_cli.errors import (
     UsageError,
 )
 from fastdata_cli.formats.parquet import FORMAT, groups
+from fastdata_cli.formats.parquet.footers import read_footers
 from fastdata_cli.formats.parquet.reader import ParquetReadOptions
 from fastdata_cli.sample import Reject, Sample
-from fastdata_cli.testing.conformance import digests, in_children
+from fastdata_cli.testing.reader_conformance import digests, in_children
 from fastdata_cli.testing.synthetic import png
 
 from .fixtures.make_tfrecords import FOLDER, pixels
@@ -141,6 +142,16 @@ def test_rows_of_a_large_group_come_in_blocks(file: Path, monkeypatch: pytest.Mo
             assert reader.read(at).image.tobytes() == PICTURES[at]
 
 
+def test_blocks_that_come_again_count_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "BLOCK_BYTES", 2 * len(PICTURES[0]))
+    monkeypatch.setattr(groups, "_KEPT_BYTES", 20 * len(PICTURES[0]))
+    blocks = groups.RowBlocks(read_footers([file], None).groups, [("image", "bytes")])
+    for at in np.random.default_rng(0).integers(0, 40, 300).tolist():
+        list(blocks.rows(np.array([at])))
+    assert blocks._kept_bytes == sum(each.nbytes for each in blocks._kept.values())
+    assert len(blocks._kept) > 3
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes(file: Path) -> None:
     reader = registry.open_reader(file)
@@ -218,6 +229,53 @@ def test_values_that_json_has_not(tmp_path: Path) -> None:
     assert reader.notes == {"field-blob": 40}
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"1" * 16] * 40, pa.binary(16)),
+        pa.array([b"1"] * 40, pa.binary_view()),
+        pa.array([b"1"] * 40).dictionary_encode(),
+        pa.array([b"1" * 16] * 40, pa.uuid()),
+        pa.array([{"x": [b"1" * 2]}] * 40, pa.struct([("x", pa.list_(pa.binary(2)))])),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_columns_of_bytes_of_any_kind_are_left_out(tmp_path: Path, column: Any) -> None:
+    columns = {"image": images(), "digest": column, "size": [1] * 40}
+    reader = registry.open_reader(write(tmp_path / "s.parquet", columns))
+    assert reader.read_many([3]).metadata == ['{"size":1}']
+    assert reader.notes == {"field-digest": 40}
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), None], ids=str)
+def test_keys_of_any_kind_of_text(tmp_path: Path, kind: Any) -> None:
+    names = pa.array([f"a/{n}.png" for n in range(40)], kind)
+    columns = {"image": PICTURES, "filename": names if kind else names.dictionary_encode()}
+    reader = registry.open_reader(write(tmp_path / "s.parquet", columns))
+    assert list(reader.keys())[:2] == ["a/0.png", "a/1.png"]
+    assert reader.read(0).metadata is None
+
+
+def test_names_with_dots(tmp_path: Path) -> None:
+    columns = {
+        "image.bytes": PICTURES,
+        "image": [f"{n}" for n in range(40)],
+        "a": pa.array([{"b": n} for n in range(40)]),
+        "a.b": list(range(40)),
+    }
+    found = read(registry.open_reader(write(tmp_path / "s.parquet", columns)))
+    assert [sample.image.tobytes() for sample in found] == PICTURES
+    assert found[7].metadata == {"image": "7", "a": {"b": 7}, "a.b": 7}
+
+
+def test_a_struct_beside_a_name_with_a_dot(tmp_path: Path) -> None:
+    columns = {"image": images(), "image.bytes": [b"x"] * 40, "image.path": ["y"] * 40}
+    path = write(tmp_path / "s.parquet", columns)
+    found = read(FORMAT.open_reader(path, ParquetReadOptions(field="image")))
+    assert [sample.image.tobytes() for sample in found] == PICTURES
+    assert (found[3].key, found[3].metadata) == ("3.png", {"image.path": "y"})
+
+
 # -- what is refused
 
 
@@ -265,6 +323,15 @@ def test_files_of_different_tables(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", {"image": images(), "label": [1] * 40})
     write(tmp_path / "b.parquet", {"image": images()})
     with pytest.raises(UnsupportedError, match=r"b\.parquet: has no column label"):
+        registry.open_reader(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.struct([("bytes", pa.binary())])], ids=str)
+def test_files_whose_image_is_of_another_kind(tmp_path: Path, kind: Any) -> None:
+    write(tmp_path / "a.parquet", {"image": images()})
+    values = PICTURES if kind == pa.binary() else [{"bytes": each} for each in PICTURES]
+    write(tmp_path / "b.parquet", {"image": pa.array(values, kind)})
+    with pytest.raises(UnsupportedError, match=r"b\.parquet: has no column image\."):
         registry.open_reader(tmp_path)
 
 

@@ -18,7 +18,7 @@ from fastdata_cli.formats.tree import FORMAT
 from fastdata_cli.formats.tree.reader import TreeReadOptions
 from fastdata_cli.sample import Batch, Payload
 from fastdata_cli.testing import write_dataset
-from fastdata_cli.testing.conformance import digests
+from fastdata_cli.testing.reader_conformance import digests
 from fastdata_cli.testing.synthetic import manifest_for, png
 from tests.formats.trees import folder_of, images_of, open_writer
 
@@ -82,10 +82,11 @@ def test_a_damaged_sidecar_is_named(ours: Path, name: str, damage: str) -> None:
         registry.open_reader(ours)
 
 
-def test_a_sidecar_that_leads_out_is_refused(ours: Path) -> None:
+@pytest.mark.parametrize("name", ["../../a.p", "%2E%2E/a.", "%2e./a.pn", ".%2E%2Fa.", "%2Fetc/pa"])
+def test_a_sidecar_that_leads_out_is_refused(ours: Path, name: str) -> None:
     sidecar = ours.with_name("out.fastdata")
     (sidecar / "keys.npy").write_bytes(
-        (sidecar / "keys.npy").read_bytes().replace(b"cat/a.png", b"../../a.p")
+        (sidecar / "keys.npy").read_bytes().replace(b"cat/a.png", name.encode())
     )
     with pytest.raises(DamagedDatasetError, match="outside the tree"):
         registry.open_reader(ours)

@@ -152,6 +152,28 @@ def test_links(tar: Path) -> None:
     assert reader.notes == {"no-extension": 1, "link-or-device": 1}
 
 
+def test_links_lead_to_the_last_member_before_them(tar: Path) -> None:
+    members: list[Entry] = [
+        ("blob", PICTURES[0]),
+        ("blob", PICTURES[1]),
+        special("a.png", tarfile.LNKTYPE, "blob"),
+        special("b.png", tarfile.LNKTYPE, "later"),
+        ("later", PICTURES[2]),
+        ("blob", PICTURES[3]),
+        special("c.png", tarfile.LNKTYPE, "later"),
+        special("d.png", tarfile.LNKTYPE, "blob"),
+        special("blob", tarfile.SYMTYPE, "later"),
+        special("e.png", tarfile.LNKTYPE, "blob"),
+    ]
+    reader = opened(tar, tar_bytes(members))
+    found = [(each.key, PICTURES.index(each.image.tobytes())) for each in read(reader)]
+    assert found == [("a.png", 1), ("c.png", 2), ("d.png", 3)]
+    assert [(each.key, each.reason) for each in reader.rejects] == [
+        ("b.png", "missing"),
+        ("e.png", "missing"),
+    ]
+
+
 def test_sparse_members_are_refused(tar: Path) -> None:
     info = tarfile.TarInfo("a.png")
     info.size = 512

@@ -204,6 +204,24 @@ def test_an_array_is_chosen_by_its_path(tmp_path: Path) -> None:
         assert "train/x uint8 [7, 12, 10, 3]" in caught.value.hint
 
 
+@pytest.mark.filterwarnings("ignore:The data type")
+@pytest.mark.parametrize("dtype", ["c8", "S3", "U3"])
+@pytest.mark.parametrize("layout", [None, "NHWC"])
+def test_arrays_of_no_numbers_cannot_be_chosen(
+    tmp_path: Path, dtype: str, layout: str | None
+) -> None:
+    path = tmp_path / "set.zarr"
+    zarr.create_group(path).create_array("x", data=np.ones((4, 8, 8, 3), dtype))
+    with pytest.raises(UsageError, match="no array of images"):
+        registry.open_reader(path, ZarrReadOptions(array="x", layout=layout))
+
+
+def test_an_array_of_truth_values_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "set.zarr"
+    zarr.create_group(path).create_array("x", data=np.ones((4, 8, 8, 3), bool))
+    assert registry.open_reader(path, ZarrReadOptions(array="x")).read(3).image.all()
+
+
 def test_labels_that_do_not_fit_are_told(tmp_path: Path) -> None:
     column, few, hot = np.arange(COUNT)[:, None], np.arange(3), np.eye(COUNT)
     for name, labels in (("column", column), ("few", few), ("hot", hot)):

@@ -105,6 +105,28 @@ def test_sixteen_bit_tiff_and_pgm() -> None:
         assert found.notes == ("16-bit",)
 
 
+@pytest.mark.parametrize("header", [b"P6 2 1 65535\n", b"P6\n# 9 9\n 2#\n 1\n65535\n"])
+def test_sixteen_bit_colour_pnm(header: bytes) -> None:
+    values = np.array([[[0x01FF, 0xFFFF, 0], [0x80FF, 0x00FF, 0x1234]]], np.uint16)
+    plain = b"P3 2 1 65535\n" + b" ".join(b"%d" % value for value in values.ravel()) + b"\n"
+    for data in (header + values.astype(">u2").tobytes(), plain):
+        found = decode(data)
+        assert (found.pixels == values >> 8).all()
+        assert found.notes == ("16-bit",)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_tiff_in_which_white_is_zero(kind: type[np.uint8 | np.uint16]) -> None:
+    values = np.array([[0, 1000, np.iinfo(kind).max]]).astype(kind)
+    data = make.save(Image.fromarray(values), "TIFF")
+    usual = decode(data).pixels
+    tag = struct.pack("<HHIH", 262, 3, 1, 1)
+    assert data.count(tag) == 1
+    turned = decode(data.replace(tag, struct.pack("<HHIH", 262, 3, 1, 0))).pixels
+    assert (turned == 255 - usual).all()
+    assert turned[0, 0, 0] == 255
+
+
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
 def test_alpha_is_laid_on_the_background(kind: str) -> None:
     rng = np.random.default_rng(1)
@@ -147,6 +169,8 @@ def test_palettes() -> None:
         (4, 0, b"\x7c", b"\0\7"),
         (2, 0, b"\x60", b"\0\1"),
         (16, 0, b"\x12\x34\x12\x35", b"\x12\x34"),
+        (16, 2, b"\x12\x34\x56\x78\x9a\xbc\x12\x34\x56\x78\x9a\xbd", b"\x12\x34\x56\x78\x9a\xbc"),
+        (16, 2, b"\x80\0\x40\0\x20\0" + bytes(6), b"\x80\0\x40\0\x20\0"),
     ],
 )
 def test_key_colour(depth: int, colour: int, row: bytes, key: bytes) -> None:
@@ -300,6 +324,18 @@ def test_sound_checksums_around_broken_data(capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr() == ("", "")
     black = np.zeros((5, 4, 3), np.uint8)
     assert (decode(make.rgb_png(black)).pixels == black).all()
+
+
+@pytest.mark.parametrize("size", [(4, 4), (1 << 24, 1 << 24)])
+@pytest.mark.parametrize("colour", [2, 196])
+@pytest.mark.parametrize("cut", [0, 14])
+def test_a_second_header_is_no_header(size: tuple[int, int], colour: int, cut: int) -> None:
+    """What it claims must not be believed, nor be memory that is taken."""
+    another = make.chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, colour, 0, 0, 0))
+    data = make.png(4, 4, 8, 2, [bytes(12)] * 4, before=another)
+    for policy in (ImagePolicy(), ImagePolicy(allow_truncated=True)):
+        with pytest.raises(BadSampleError, match="two header chunks"):
+            decode(data[: len(data) - cut], policy)
 
 
 def test_large_bilevel_picture() -> None:

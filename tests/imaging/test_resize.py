@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fastdata_cli.errors import BadSampleError
 from fastdata_cli.imaging.decode import decode
 from fastdata_cli.imaging.encode import encode_jpeg, encode_png, shrink_to
-from fastdata_cli.imaging.resize import Fit, Interpolation, crop_box, pad_box, resize, wanted
+from fastdata_cli.imaging.resize import (
+    Fit,
+    Interpolation,
+    crop_box,
+    max_side_for,
+    pad_box,
+    resize,
+    wanted,
+)
 
 from . import make
 
@@ -138,3 +147,39 @@ def test_shrinking() -> None:
     assert shrink_to(pixels, 100) is pixels
     assert shrink_to(pixels, 50).shape == (17, 50, 3)
     assert shrink_to(make.scene(900, 1), 50).shape == (1, 50, 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "source", "side"),
+    [
+        ((224, 224), (375, 500), 342),
+        ((224, 224), (500, 375), 342),
+        ((224, 224), (900, 900), 256),
+        ((224, 320), (900, 900), 366),
+        ((224, 448), (450, 900), 512),
+    ],
+)
+def test_smaller_pictures_still_cover_what_is_cut_out_of_them(
+    size: tuple[int, int], source: tuple[int, int], side: int
+) -> None:
+    assert max_side_for(size, [source]) == side
+    height, width = shrink_to(np.zeros((*source, 3), np.uint8), side).shape[:2]
+    assert height >= size[0] * 8 // 7
+    assert width >= size[1] * 8 // 7
+
+
+def test_a_few_long_pictures_do_not_make_all_of_them_large() -> None:
+    assert max_side_for((224, 224), [(400, 400)] * 96 + [(100, 9000)] * 4) == 256
+    assert max_side_for((224, 224), [(400, 400)] * 90 + [(400, 800)] * 10) == 512
+
+
+@pytest.mark.parametrize("shape", [(1, 65_501, 3), (65_501, 1, 3)])
+def test_what_is_too_long_for_a_jpeg_is_a_reject_and_nothing_is_printed(
+    shape: tuple[int, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BadSampleError, match="65,500") as caught:
+        encode_jpeg(np.zeros(shape, np.uint8), 90)
+    assert caught.value.reason == "too-large"
+    assert capfd.readouterr().err == ""
+    assert encode_jpeg(np.zeros((65_500, 1, 3), np.uint8), 90)
+    assert encode_png(np.zeros(shape, np.uint8))

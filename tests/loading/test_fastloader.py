@@ -26,6 +26,7 @@ from fastdata_cli.loading import (
     BlockShuffleSampler,
     EncodedImages,
     FastLoader,
+    RandomSampler,
     SequentialSampler,
 )
 from fastdata_cli.sample import Sample
@@ -129,6 +130,17 @@ def test_what_a_sampler_gives_must_be_positions(paths: dict[str, Path], position
         list(FastLoader(paths["raw"], 4, sampler=positions))
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("wrong", [-1, COUNT])
+def test_positions_that_are_none_never_become_a_batch(
+    paths: dict[str, Path], wrong: int, in_memory: bool
+) -> None:
+    batches = iter(FastLoader(paths["raw"], 2, sampler=[0, 1, wrong, 2], in_memory=in_memory))
+    assert len(next(batches)[0]) == 2
+    with pytest.raises(UsageError, match=f"gives position {wrong}, of {COUNT} samples"):
+        next(batches)
+
+
 @pytest.mark.parametrize("kind", [FastLoader, FastDataset])
 def test_a_transform_cannot_end_the_epoch(paths: dict[str, Path], kind: Any) -> None:
     def exhausted(_: Any) -> Any:
@@ -165,6 +177,27 @@ def test_training_goes_on_where_it_stood(paths: dict[str, Path]) -> None:
     assert [batch[2].tolist() for batch in resumed] == wanted[2]
     resumed.set_epoch(0)
     assert [batch[2].tolist() for batch in resumed] == wanted[0]
+
+
+def test_a_sampler_brings_its_epoch(paths: dict[str, Path]) -> None:
+    ours = RandomSampler(COUNT, seed=3, epoch=5)
+    wanted = [position for epoch in (5, 6) for position in _epoch(RandomSampler, epoch)]
+    loader = FastLoader(paths["raw"], COUNT, sampler=ours, with_index=True)
+    assert loader.state_dict()["epoch"] == 5
+    assert [index for _ in range(2) for batch in loader for index in batch[2].tolist()] == wanted
+
+
+def _epoch(kind: Any, epoch: int) -> list[int]:
+    return list(kind(COUNT, seed=3, epoch=epoch))
+
+
+def test_the_state_is_that_of_the_iteration_that_was_begun(paths: dict[str, Path]) -> None:
+    loader = FastLoader(paths["raw"], 4)
+    for _ in loader:
+        break
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (0, 1)
+    iter(loader).close()
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (1, 0)
 
 
 def test_a_state_of_another_loader_is_refused(paths: dict[str, Path]) -> None:
@@ -413,6 +446,19 @@ def test_opencv_has_its_threads_again_afterwards(paths: dict[str, Path]) -> None
         assert cv2.getNumThreads() == 3
     finally:
         cv2.setNumThreads(before)
+
+
+def test_opencv_has_its_threads_again_however_it_was_loaded(paths: dict[str, Path]) -> None:
+    code = (
+        "import cv2\n"
+        "from fastdata_cli import FastDataset, FastLoader\n"
+        "cv2.setNumThreads(3)\n"
+        f"FastLoader({str(paths['lmdb'])!r}, 9, size=4)  # looks at an image, and so loads OpenCV\n"
+        f"for _ in FastLoader({str(paths['lmdb'])!r}, 9, size=4): pass\n"
+        "print(cv2.getNumThreads())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
 
 
 def test_arrays_need_no_torch(paths: dict[str, Path]) -> None:

@@ -155,7 +155,7 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before(path: Path) -> N
             return COUNT
 
         def __iter__(self) -> Iterator[int]:
-            yield from range(5000)
+            yield from (each % COUNT for each in range(5000))
             raise KeyError("a sampler's own fault")
 
     reader: Any = Repeating(path)

@@ -22,7 +22,8 @@ from fastdata_cli.loading import (
     loader_line,
     make_loader,
 )
-from fastdata_cli.loading.loader import natural_block, resolved
+from fastdata_cli.loading.loader import resolved
+from fastdata_cli.loading.orders import natural_block
 from tests.loading.datasets import CHUNK, COUNT, KINDS, write
 from tests.loading.test_dataset import damaged_tree
 

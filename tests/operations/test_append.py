@@ -12,14 +12,14 @@ from fastdata_cli import open_reader, registry
 from fastdata_cli.errors import DamagedDatasetError, UsageError
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.append import open_standing, plan_append
-from fastdata_cli.operations.append_options import agreed_options
+from fastdata_cli.operations.append_options import agreed_checks, agreed_options
 from fastdata_cli.operations.choice import AppendRequest
 from fastdata_cli.operations.convert import ConvertReport, convert
 from fastdata_cli.operations.estimate import estimate
 from fastdata_cli.operations.events import Silent
 from fastdata_cli.operations.growth import Growth
 from fastdata_cli.operations.plan import make_plan
-from fastdata_cli.operations.rejects import read_rejects
+from fastdata_cli.operations.rejects import read_rejects, write_rejects
 from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
 from fastdata_cli.operations.source import open_source
 from fastdata_cli.operations.subset import Renumbered, Subset
@@ -126,6 +126,68 @@ def test_labels_beyond_the_classes_are_refused(tree: Path, tmp_path: Path) -> No
         plan_append(opened, open_standing(out), AppendRequest(), Silent())
 
 
+def numbered(path: Path, labels: list[int], names: list[str]) -> Path:
+    """Make an array of others whose labels may go beyond the names of its classes."""
+    import zarr
+
+    group = zarr.create_group(str(path), attributes={"class_names": names})
+    shape = (len(labels), 4, 4, 3)
+    group.create_array("images", shape=shape, chunks=(1, 4, 4, 3), dtype="u1")[:] = 7
+    group.create_array("labels", shape=shape[:1], dtype="i8")[:] = labels
+    return path
+
+
+@pytest.mark.parametrize("beyond", [3, 5])
+def test_labels_of_the_source_beyond_its_names_are_refused(
+    tree: Path, tmp_path: Path, beyond: int
+) -> None:
+    made(tree, tmp_path / "out.lmdb", payload="pixels", size="4")
+    source = numbered(tmp_path / "in.zarr", [0, beyond], ["x", "y", "z"])
+    with pytest.raises(UsageError, match=f"label {beyond} is beyond the 3 classes of the source"):
+        added(source, tmp_path / "out.lmdb")
+
+
+def test_no_new_class_takes_the_number_of_a_label_without_a_name(
+    tree: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.tar"
+    made(numbered(tmp_path / "in.zarr", [0, 2, 3], ["x", "y", "z"]), out)
+    with pytest.raises(UsageError, match="label 3 is beyond the 3 classes of the dataset"):
+        added(tree, out)
+    # Under the same names a number means the same, with or without a name.
+    assert added(numbered(tmp_path / "more.zarr", [0, 2, 3, 5], ["x", "y", "z"]), out) is not None
+    assert open_reader(out).labels().tolist() == [0, 2, 3, 5]
+
+
+def test_the_sample_says_whether_it_stands_for_a_bad_one(tree: Path, tmp_path: Path) -> None:
+    out, bad = tmp_path / "out.lmdb", tree / "class0" / "bad.jpg"
+    made(tree, out, payload="pixels")
+    bad.write_bytes(b"")
+    (tree / "class0" / "new.jpg").write_bytes(jpeg(40, 48, 50))
+    assert added(tree, out, options={"on_bad": "fill"}) is not None
+    listed = read_rejects(out)
+    assert [each.key for each in listed] == ["class0/bad.jpg"]
+    assert added(tree, out) is None
+    assert read_rejects(out) == listed
+    (tree / "class1" / "new.jpg").write_bytes(jpeg(40, 48, 51))
+    assert added(tree, out) is not None
+    manifest = open_reader(out).manifest
+    assert manifest is not None
+    assert (manifest.counts["rejects"], manifest.counts["notes"]) == ({"empty": 1}, {"filled": 1})
+
+
+def test_a_stale_line_goes_from_the_list_of_a_dataset_with_grey_images(
+    tree: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.lmdb"
+    (tree / "class0" / "bad.jpg").write_bytes(b"")
+    made(tree, out, payload="pixels", on_bad="fill")
+    filled = read_rejects(out)
+    write_rejects(out, [*filled, Reject("class1/0001.jpg", "empty", "", 9)])
+    assert added(tree, out) is None
+    assert read_rejects(out) == filled
+
+
 def test_a_list_that_is_none_is_refused(tree: Path, tmp_path: Path) -> None:
     made(tree, tmp_path / "out.lmdb")
     (tmp_path / "out.lmdb.rejects.jsonl").write_text('{"key": 3}\n')
@@ -180,3 +242,20 @@ def test_a_subset_scans_in_runs_and_numbers_anew(tree: Path) -> None:
     assert renumbered.labels().tolist() == [5, 5, 5, 0, 0, 0, 2]
     assert renumbered.read(6).label == 2
     assert renumbered.read_many([6, 0]).labels.tolist() == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("stored", "error", "message"),
+    [
+        ({"of_tomorrow": 1}, UsageError, "--of-tomorrow is not an option of clean"),
+        ({"variance_min": "x"}, UsageError, "must be a number"),
+        (["variance_min"], DamagedDatasetError, "no options of clean"),
+    ],
+)
+def test_checks_that_are_not_known_are_refused(
+    stored: Any, error: type[Exception], message: str
+) -> None:
+    schema = Schema(payload=Payload.ENCODED)
+    manifest = Manifest(format="lmdb", schema=schema, source={}, options={"clean": stored})
+    with pytest.raises(error, match=message):
+        agreed_checks(manifest)

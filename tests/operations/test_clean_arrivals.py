@@ -54,13 +54,14 @@ def test_nul_separated_names_come_back_whatever_they_hold(names: list[bytes]) ->
 @given(NAMES)
 def test_lines_come_back_as_they_are(names: list[bytes]) -> None:
     names = [name.replace(b"\n", b" ").replace(BYTE_ORDER_MARK, b"x") for name in names]
+    names = [name for name in names if name != b"\r"]
     data = b"".join(name + b"\n" for name in names)
     assert read_all(data, nul=False) == names
     assert read_all(data.removesuffix(b"\n"), nul=False) == names, "the last end may be missing"
 
 
 def test_empty_lines_are_no_paths() -> None:
-    assert read_all(b"\na\n\n\nb\r\n\n", nul=False) == [b"a", b"b\r"]
+    assert read_all(b"\na\n\n\r\nb\r\n\n", nul=False) == [b"a", b"b\r"]
     assert read_all(b"", nul=False) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 from fastdata_cli import open_reader, registry
 from fastdata_cli.contract import Part, PartLimits, Receipt
 from fastdata_cli.errors import BadSampleError, NothingUsableError, StaleStagingError
-from fastdata_cli.formats.base import StagedWriter
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.imaging import ImagePolicy
 from fastdata_cli.imaging import decode as decode_module
 from fastdata_cli.operations.clean.run import clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -100,6 +101,14 @@ def test_names_that_are_not_text(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("other_file_system")
+def test_names_that_begin_with_dots_come_back(here: Path) -> None:
+    paths = [write("..cut..png"), write("images/...jpg"), write("..images/a.jpg")]
+    before = tree_of(here)
+    quarantined(*paths)
+    assert restore(Path("q"), lambda path: None).refused == ()
+    assert tree_of(here) == before
+
+
 def test_a_link_is_moved_as_a_link(here: Path) -> None:
     kept = write("precious/keep.jpg")
     os.makedirs("images")
@@ -132,6 +141,20 @@ def test_names_of_a_list_that_lies_elsewhere_are_understood() -> None:
     assert quarantined(real, verdict=repeats) == [None]
     repeats = Verdict("real.jpg", 1, reasons, duplicate_of=os.path.abspath("set/link.jpg"))
     assert quarantined(real, verdict=repeats) == [None]
+
+
+def test_a_name_in_an_index_is_not_taken_for_a_file_of_this_run() -> None:
+    copy = write("new/cat/1.jpg")
+    reasons = (Reason("duplicate"),)
+    repeats = Verdict("cat/1.jpg", 0, reasons, duplicate_of="cat/1.jpg", against=True)
+    assert quarantined(copy, verdict=repeats) == ["q/new/cat/1.jpg"]
+
+
+def test_a_file_that_is_itself_in_an_index_under_its_whole_path_stays() -> None:
+    path = os.path.abspath(write("set/1.jpg"))
+    name = os.fsdecode(path)
+    repeats = Verdict(name, 0, (Reason("duplicate"),), duplicate_of=name, against=True)
+    assert quarantined(path, verdict=repeats) == [None]
 
 
 @pytest.mark.parametrize("reason", ["missing", "unreadable", "unsupported-format", "too-large"])
@@ -315,3 +338,24 @@ def test_a_file_that_changes_while_it_is_copied_stays(
         move(path, os.fsencode(here / "q/a.jpg"))
     assert Path("images/a.jpg").read_text() == "a newer one"
     assert not Path("q/a.jpg").exists()
+
+
+@pytest.mark.parametrize("stem", ["a" * 251, "é" * 125 + "a", "a" + "é" * 125, "\udcff" * 251])
+def test_a_name_as_long_as_names_can_be_is_moved_again(stem: str) -> None:
+    path = os.fsencode(f"d/{stem}.jpg")
+    for text in ("first", "second", "third"):
+        os.makedirs("d", exist_ok=True)
+        Path(os.fsdecode(path)).write_text(text)
+        [moved] = quarantined(path)
+        assert moved is not None
+        assert Path(moved).read_text() == text
+    assert len(os.listdir("q/d")) == 3
+    with pytest.raises(UnicodeDecodeError) if "\udcff" in stem else contextlib.nullcontext():
+        b"".join(map(os.fsencode, os.listdir("q/d"))).decode()
+
+
+def test_a_place_where_no_folder_can_be_made() -> None:
+    write("file")
+    for folder in ("file", "file/q"):
+        with pytest.raises(UsageError, match="file is no folder"):
+            Quarantine(Path(folder))

@@ -315,6 +315,20 @@ def test_scores_of_different_runs_add_up(
     assert reasons_of(verdicts)["black.png"] == ["low-variance", "too-small"]
 
 
+def test_a_cached_run_says_what_the_same_run_says_without_a_cache(
+    mixed: Path, tmp_path: Path
+) -> None:
+    settle(mixed)
+    cache = tmp_path / "scores"
+    cached_run(mixed, cache, judge(blur_min=0.01, min_side=1, exif=True))
+    cached_run(mixed, cache, judge(variance_min=1.0))
+    for by in (judge(min_side=1, variance_min=1.0), judge(blur_min=0.01)):
+        plain, cached = run([mixed], by)[0], cached_run(mixed, cache, by)[0]
+        assert cached == plain
+        assert [list(each.scores) for each in cached] == [list(each.scores) for each in plain]
+    assert any("flat" in each.notes for each in plain), "there is one to be told"
+
+
 @pytest.mark.parametrize("change", ["content", "mtime", "replaced", "another policy"])
 def test_what_changed_is_measured_again(mixed: Path, tmp_path: Path, change: str) -> None:
     settle(mixed)
@@ -449,6 +463,26 @@ def test_groups_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     assert [group.count for group in report.groups] == [8, 8, 8]
     assert [each.key for each in report.groups[0].members] == ["0", "5"]
     assert report.notes == {"junk": 2}
+
+
+def test_an_image_of_an_index_and_one_of_this_run_have_a_group_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = make_tree(tmp_path / "old", 1), make_tree(tmp_path / "new", 2)
+    kept = old / "class0" / "0000.jpg"
+    (new / "class0" / "0000.jpg").write_bytes(jpeg(40, 48, 99))
+    (new / "class0" / "again.jpg").write_bytes(jpeg(40, 48, 99))
+    (new / "class0" / "old.jpg").write_bytes(kept.read_bytes())
+    index = str(tmp_path / "index")
+    monkeypatch.chdir(old)
+    run([Path("class0")], judge(duplicates="exact", save_index=index))
+    monkeypatch.chdir(new)
+    verdicts, report = run([Path("class0")], judge(duplicates="exact", against=index))
+    found = [(v.key, v.duplicate_of, v.against) for v in verdicts if not v.kept]
+    first = "class0/0000.jpg"
+    assert found == [("class0/again.jpg", first, False), ("class0/old.jpg", first, True)]
+    assert report.groups_found == len(report.groups) == 2
+    assert [group.against for group in report.groups] == [False, True]
 
 
 def test_records_are_json(mixed: Path) -> None:

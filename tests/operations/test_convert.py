@@ -13,12 +13,15 @@ import pytest
 from fastdata_cli import registry
 from fastdata_cli.contract import Part, Receipt, Writer
 from fastdata_cli.errors import (
+    BadSampleError,
     DamagedDatasetError,
     StaleStagingError,
     StorageError,
     UnsupportedError,
+    UsageError,
 )
 from fastdata_cli.operations.convert import convert
+from fastdata_cli.operations.estimate import estimate
 from fastdata_cli.operations.events import Silent
 from fastdata_cli.operations.plan import Plan, make_plan
 from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
@@ -241,6 +244,54 @@ def test_filled_samples_are_listed_and_count(tree: Path, tmp_path: Path) -> None
     assert (tmp_path / "o.raw.rejects.jsonl").exists()
 
 
+def write_pixels(path: Path, dtype: Any) -> None:
+    """Write three images with the label 1 to a raw dataset."""
+    samples = [Sample(f"{i}.png", np.full((4, 5, 3), i, dtype), 1) for i in range(3)]
+    write_dataset(registry.get("raw"), path, samples, Payload.PIXELS)
+
+
+def test_what_the_reader_cannot_read_is_filled_with_its_label(tmp_path: Path) -> None:
+    write_pixels(tmp_path / "in.raw", np.uint16)
+    data = bytearray((tmp_path / "in.raw" / "data.raw").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "in.raw" / "data.raw").write_bytes(data)
+    report = convert(plan_for(tmp_path / "in.raw", tmp_path / "o.zarr", on_bad="fill"))
+    assert report.rejects == {"corrupt": 1}
+    filled = registry.open_reader(tmp_path / "o.zarr").read(2)
+    assert (filled.label, filled.metadata) == (1, {"filled": "corrupt"})
+    assert filled.image.dtype == np.uint16
+    assert (filled.image == 32768).all()
+
+
+def test_what_the_listing_finds_ends_a_run_too(tree: Path, tmp_path: Path) -> None:
+    (tree / "class1" / "gone.jpg").symlink_to("nowhere.jpg")
+    with pytest.raises(BadSampleError, match="gone"):
+        convert(plan_for(tree, tmp_path / "o.lmdb", on_bad="fail"))
+    assert not list(tmp_path.glob("*o.lmdb*"))
+
+
+def test_a_limit_is_not_judged_by_all_of_the_listing(tree: Path, tmp_path: Path) -> None:
+    for number in range(12):
+        (tree / "class1" / f"gone{number}.jpg").symlink_to("nowhere.jpg")
+    report = convert(plan_for(tree, tmp_path / "o.lmdb", limit=5))
+    assert (report.samples, report.too_many_bad) == (5, False)
+    assert report.rejects == {"missing": 12}
+    assert convert(plan_for(tree, tmp_path / "all.lmdb")).too_many_bad
+
+
+def test_a_trial_writes_no_index(tree: Path, tmp_path: Path) -> None:
+    index = tmp_path / "k.index"
+    plan = plan_for(tree, tmp_path / "o.lmdb", clean=f"duplicates=exact,save-index={index}")
+    estimate(plan)
+    assert not index.exists()
+
+
+def test_there_is_no_grey_of_floating_point(tmp_path: Path) -> None:
+    write_pixels(tmp_path / "in.raw", np.float32)
+    with pytest.raises(UsageError, match="float32 pixels have no mid-grey"):
+        plan_for(tmp_path / "in.raw", tmp_path / "o.zarr", on_bad="fill")
+
+
 def test_missing_labels_are_said(tree: Path, tmp_path: Path) -> None:
     said = Notices()
     plan_for(tree / "class0", tmp_path / "o.lmdb", said)
@@ -288,3 +339,18 @@ def test_changed_labels_are_found(tree: Path, tmp_path: Path, name: str) -> None
     assert [found.index for found in registry.open_reader(path).verify()] == [-1]
     with pytest.raises(DamagedDatasetError, match="labels"):
         open_source(str(path), SourceOptions())
+
+
+def test_a_picture_that_is_too_long_for_a_jpeg_is_a_reject(tree: Path, tmp_path: Path) -> None:
+    wide = tree / "class0" / "wide.png"
+    cv2.imwrite(str(wide), np.zeros((3, 65_501, 3), np.uint8))
+    out = tmp_path / "out.tar"
+    report = convert(plan_for(tree, out, quality=90))
+    assert (report.samples, report.rejects) == (20, {"too-large": 1})
+    with pytest.raises(UsageError, match=r"--size 70000x4.*65,500"):
+        plan_for(tree, tmp_path / "wide.tar", size="70000x4")
+    assert plan_for(tree, tmp_path / "wide.raw", size="70000x4").schema.image_shape == (
+        70_000,
+        4,
+        3,
+    )

@@ -281,6 +281,7 @@ def test_the_most_doubtful_groups_come_first_and_their_number_is_bounded(tmp_pat
     groups = tuple(
         DuplicateGroup(
             first=f"{place}",
+            against=False,
             reason="near-duplicate",
             count=1,
             members=(Duplicate(key=f"{place}b", distance=place % 7),),

@@ -51,6 +51,7 @@ def test_max_bad() -> None:
     assert parse_max_bad("3", 1000) == 3
     assert parse_max_bad("2%", 1000) == 20
     assert parse_max_bad("0.5%", 1000) == 5
+    assert parse_max_bad("1.14%", 5000) == 57
     default = ConvertOptions()
     assert default.tolerates(10, 20)
     assert not default.tolerates(11, 20)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Capability, Format, Part, PartLimits, Receipt, Target, Writer
 from fastdata_cli.errors import DamagedDatasetError
-from fastdata_cli.formats.base import Images, IndexedReader, StagedWriter, manifest_text
+from fastdata_cli.formats.base import Images, IndexedReader, manifest_text
+from fastdata_cli.formats.staged import StagedWriter
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Batch, Payload

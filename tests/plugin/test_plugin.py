@@ -15,7 +15,7 @@ import pytest
 
 from fastdata_cli import registry
 from fastdata_cli.sample import Payload
-from fastdata_cli.testing import FormatConformance, pixel_samples, write_dataset
+from fastdata_cli.testing import FormatConformance, encoded_samples, pixel_samples, write_dataset
 from tests.plugin import fastdata_npys
 
 HERE = Path(__file__).parent
@@ -32,6 +32,12 @@ BROKEN = {
     "twin": "from dataclasses import replace\nimport fastdata_npys\n"
     'FORMAT = replace(fastdata_npys.FORMAT, summary="another")',
 }
+
+
+FAILS_TO_TELL = """
+from dataclasses import replace
+FORMAT = replace(FORMAT, recognises=lambda path: 1 / 0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +140,23 @@ def test_plugins_that_fail_are_left_out_with_a_warning(broken_site: Path, tmp_pa
         registry.get("raw"), tmp_path / "in.raw", pixel_samples(5), Payload.PIXELS
     )
     fastdata(broken_site, "convert", samples, tmp_path / "made.npys")
+
+
+def test_a_plugin_that_fails_over_a_path_hurts_nobody(site: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(site, tmp_path / "site")
+    module = folder / "fastdata_npys.py"
+    module.write_text(module.read_text() + FAILS_TO_TELL)
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "a.png").write_bytes(encoded_samples()[0].image.tobytes())
+    code = "import sys; from pathlib import Path; from fastdata_cli import registry\n"
+    code += "for path in sys.argv[1:] * 2: print(registry.recognise(Path(path)).name)"
+    done = run(folder, code, images)
+    assert done.stdout.split() == ["tree", "tree"]
+    assert done.stderr.count("format 'npys' cannot tell") == 1
+    assert f"{images}: ZeroDivisionError: division by zero" in done.stderr
+    fastdata(folder, "convert", images, tmp_path / "made.raw", "--size", "8")
+    fastdata(folder, "convert", images, tmp_path / "made.npys", "--size", "8")
 
 
 @pytest.fixture(scope="class")

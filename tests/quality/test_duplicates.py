@@ -208,7 +208,7 @@ def test_files_are_released_when_the_write_fails(
         ("exact", {"distance": 0}, UsageError),
         ("near", {"against": "missing"}, SourceNotFoundError),
         ("near", {"save": "photo.jpg"}, DestinationExistsError),
-        ("near", {"save": "missing/index"}, StorageError),
+        ("near", {"save": "missing/index"}, UsageError),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_read(

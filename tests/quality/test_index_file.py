@@ -24,7 +24,6 @@ from fastdata_cli.quality import index_file, scratch
 from fastdata_cli.quality.entries import Entries
 from fastdata_cli.quality.fingerprints import KINDS, LOOK_BYTES, Fingerprint
 from fastdata_cli.quality.index_file import check_target, load_index, save_index
-from fastdata_cli.storage import durable
 
 KEYS = ["a.jpg", "", "name with\nnewline", "bytes\udcff that are not UTF-8", "%0A", "é" * 300]
 
@@ -160,7 +159,7 @@ def test_a_failed_write_leaves_the_old_index(saved: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     whole = saved.read_bytes()
-    monkeypatch.setattr(durable, "sync_file", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(StorageError, match="no space left"):
         save_index(saved, entries_of("near", ["other.jpg"]))
     assert saved.read_bytes() == whole
@@ -184,5 +183,5 @@ def test_only_an_index_may_be_replaced(saved: Path) -> None:
     for path in (folder / "photo.jpg", folder):
         with pytest.raises(DestinationExistsError, match="not replaced"):
             check_target(path)
-    with pytest.raises(StorageError, match="folder is missing"):
+    with pytest.raises(UsageError, match="folder is missing"):
         check_target(folder / "missing" / "index")

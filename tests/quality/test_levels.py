@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,18 @@ def test_scores_of_known_pictures() -> None:
     ramp = of_pixels(rgb(np.tile(np.arange(256), (4, 1))))
     assert Entropy().measure(ramp) == pytest.approx(8)
     assert TooDark().measure(ramp) == pytest.approx(127.5)
+
+
+def test_a_score_on_the_threshold_passes() -> None:
+    view = of_pixels(rgb(np.array([[0, 0, 0, 4]])))
+    assert view.moments == (1.0, 3.0)
+    assert not Variance().fails(Variance().measure(view), 3.0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        grey = rng.integers(0, 256, (rng.integers(1, 40), rng.integers(1, 40)))
+        mean = Fraction(int(grey.sum()), grey.size)
+        square = Fraction(int((grey * grey).sum()), grey.size)
+        assert of_pixels(rgb(grey)).moments == (float(mean), float(square - mean**2))
 
 
 def test_a_file_scores_as_its_pixels_do() -> None:

@@ -21,6 +21,12 @@ def test_every_check_has_an_option_that_is_off() -> None:
             assert CleanOptions(**chosen)
 
 
+def test_every_option_is_that_of_a_check_or_of_duplicates() -> None:
+    """An option that no check looks up would be accepted and do nothing."""
+    beside = {"exif", "duplicates", "distance", "against", "save_index"}
+    assert {spec.name for spec in CleanOptions.specs()} == {c.option for c in CHECKS} | beside
+
+
 def test_the_text_says_the_suggested_threshold() -> None:
     texts = {spec.name: spec.text for spec in CleanOptions.specs()}
     for check in CHECKS:

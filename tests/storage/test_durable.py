@@ -95,6 +95,17 @@ def test_replace_swaps_a_link_itself(tmp_path: Path) -> None:
     assert not target.is_symlink()
 
 
+@pytest.mark.usefixtures("renaming")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kill_between_two_renames_left_goes_when_the_next_run_is_through(
+    tmp_path: Path, kind: str
+) -> None:
+    make(tmp_path / ".there.fastdata-old", kind, "old")
+    durable.replace(make(tmp_path / "new", "folder", "new"), tmp_path / "there")
+    assert list(tmp_path.iterdir()) == [tmp_path / "there"]
+    assert text_of(tmp_path / "there") == "new"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_replace_after_a_kill_between_its_two_renames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -62,6 +62,20 @@ def test_whole_numbers_are_labels(tmp_path: Path, content: str) -> None:
     assert found.notes == {"empty-label": 1}  # a row that says so: nobody forgot the image
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a.jpg,0\nb.jpg,1\nc.jpg,-2\n",
+        '{"key":"a.jpg","label":0}\n{"key":"b.jpg","label":-1}\n{"key":"x","label":-2}\n',
+    ],
+)
+def test_numbers_below_no_label_are_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(UsageError, match=r"labels, line 3: -2 is no label"):
+        table(tmp_path, content).apply(FILES)
+    named = table(tmp_path, "a.jpg,-2\nb.jpg,x\n")  # one of them is a name: so are all
+    assert named.apply(FILES).class_names == ("-2", "x")
+
+
 def test_given_classes_number_the_names(tmp_path: Path) -> None:
     names = table(tmp_path, "a.jpg,dog\nb.jpg,cat\n")
     assert names.apply(FILES, ("dog", "emu", "cat")).labels.tolist() == [0, 2, -1]

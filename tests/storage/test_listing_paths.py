@@ -11,6 +11,7 @@ import pytest
 from fastdata_cli.errors import UsageError
 from fastdata_cli.keys import from_bytes
 from fastdata_cli.storage.listing import list_paths, list_tree, read_path_list, start_of
+from fastdata_cli.storage.listing_paths import PathLines, path_of
 from tests.storage.folders import grow, keys
 
 
@@ -115,17 +116,31 @@ def test_lists_and_folders_agree(tmp_path: Path) -> None:
     [
         (b"a\nb\n", False, [b"a", b"b"]),
         (b"a\n\n\nb", False, [b"a", b"b"]),
-        (b"a\r\nb\r\n\r\n", False, [b"a", b"b"]),
+        (b"a\r\nb\r\n\r\n", False, [b"a\r", b"b\r"]),
         (b"a\nb\0c\r\n\0\0d", True, [b"a\nb", b"c\r\n", b"d"]),
-        (b"\xef\xbb\xbfa.jpg\r\nb\r\n", False, [b"a.jpg", b"b"]),
+        (b"\xef\xbb\xbfa.jpg\nb\n", False, [b"a.jpg", b"b"]),
         (b"\xef\xbb\xbfa\0b", True, [b"\xef\xbb\xbfa", b"b"]),
         (b"\xff\xfe/x.png\n", False, [b"\xff\xfe/x.png"]),
         (b"\xef\xbb\xbf", False, []),
+        (b"\xff\n\xfe", False, [b"\xff", b"\xfe"]),
         (b"", False, []),
     ],
 )
 def test_separators(data: bytes, nul: bool, wanted: list[bytes]) -> None:
     assert list(read_path_list(io.BytesIO(data), nul=nul)) == wanted
+    lines = PathLines(nul=nul)
+    byte_by_byte = [line for byte in data for line in lines.feed(bytes([byte]))]
+    assert byte_by_byte + lines.finish() == wanted
+
+
+def test_a_carriage_return_belongs_to_a_name_that_has_it(tmp_path: Path) -> None:
+    start = os.fsencode(grow(tmp_path / "set", "a.jpg", "b.jpg\r"))
+    lines = [b"a.jpg\r", b"b.jpg\r", os.path.join(start, b"b.jpg\r"), b"gone.jpg\r"]
+    bare = [b"a.jpg", b"b.jpg\r", os.path.join(start, b"b.jpg\r"), b"gone.jpg"]
+    assert [path_of(line, start, nul=False) for line in lines] == bare
+    assert [path_of(line, start, nul=True) for line in lines] == lines
+    found, paths = start_of(lines[:1], [tmp_path, tmp_path / "set"])
+    assert (found, list(paths)) == (tmp_path / "set", bare[:1])
 
 
 def test_long_lists_are_read_in_pieces() -> None:

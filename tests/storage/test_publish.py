@@ -61,6 +61,29 @@ def test_overwriting_exchanges(destination: Path, old: str, new: str) -> None:
     assert list(destination.parent.iterdir()) == [destination]
 
 
+@pytest.mark.parametrize("before", [None, "file", "folder"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_only_what_stood_there_is_overwritten(
+    destination: Path, before: str | None, kind: str
+) -> None:
+    if before:
+        make(destination, before, "old")
+    staging = Staging(destination, overwrite=True)
+    stage(staging, "folder", "new")
+    if before:
+        destination.rename(destination.with_name("moved away"))
+    make(destination, kind, "somebody's")
+    with pytest.raises(DestinationExistsError, match="appeared while this run"):
+        staging.publish()
+    staging.abort(keep=True)
+    assert text_of(destination) == "somebody's"
+    durable.remove(destination)
+    again = Staging(destination, overwrite=True)
+    assert len(again.begin("same")) == 1
+    again.publish()
+    assert text_of(destination) == "new"
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_what_appeared_meanwhile_is_kept_and_so_is_the_work(destination: Path, kind: str) -> None:
     staging = Staging(destination)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from fastdata_cli.contract import Receipt
-from fastdata_cli.errors import BusyError, DamagedDatasetError, StaleStagingError
+from fastdata_cli.errors import BusyError, DamagedDatasetError, StaleStagingError, StorageError
 from fastdata_cli.storage import durable
 from fastdata_cli.storage.staging import Staging, staging_root
 from tests.storage.steps import commit, interrupted, part, resume, table
@@ -215,6 +217,72 @@ def test_what_cannot_be_continued_starts_afresh(destination: Path) -> None:
     assert list(staging.data.iterdir()) == []
     staging.abort(keep=True)
     assert resume(destination) == []
+
+
+@pytest.mark.parametrize("head", ["[1]", "1", "null", '{"started": [1]}', "deep"])
+def test_a_journal_without_a_head_is_none(destination: Path, head: str) -> None:
+    interrupted(destination, 0)
+    (staging_root(destination) / "journal.jsonl").write_text(f"{head}\n")
+    assert Staging(destination).is_remnant
+    assert resume(destination) == []
+
+
+@pytest.mark.parametrize("failing", ["read_text", "read_bytes"])
+def test_what_cannot_be_read_for_now_is_kept(
+    destination: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Neither a journal nor a sample table on a disk that fails is taken for none."""
+    receipts = interrupted(destination, 0, 1)
+
+    def fails(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    staging = Staging(destination)
+    monkeypatch.setattr(Path, failing, fails)
+    with pytest.raises(StorageError, match=r"[Ii]nput/output error"):
+        staging.begin("same")
+    staging.abort(keep=False)  # as whoever has got no receipts does
+    if failing == "read_text":
+        with pytest.raises(StorageError, match=r"cannot read .*journal\.jsonl"):
+            assert not staging.is_remnant
+    monkeypatch.undo()
+    assert resume(destination) == receipts
+
+
+def test_a_disk_that_is_still_full_costs_nothing(
+    destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipts = interrupted(destination, 0, 1)
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "", str(path))
+
+    staging = Staging(destination)
+    monkeypatch.setattr(durable, "sync_path", full)
+    with pytest.raises(StorageError, match="no space left"):
+        staging.begin("same")
+    staging.abort(keep=False)
+    monkeypatch.undo()
+    assert resume(destination) == receipts
+
+
+@pytest.mark.usefixtures("no_sync")
+def test_the_journal_is_removed_before_what_it_tells_of(
+    destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(destination, 0)
+    remove, journals = durable.remove, []
+
+    def removing(path: Path) -> None:
+        journals.append((staging_root(destination) / "journal.jsonl").exists())
+        remove(path)
+
+    monkeypatch.setattr(durable, "remove", removing)
+    staging = Staging(destination)
+    assert len(staging.begin("same")) == 1
+    staging.abort(keep=False)
+    assert len(journals) > 2
+    assert not any(journals)
 
 
 def older_version(journal: Path) -> None:

@@ -55,3 +55,19 @@ def test_a_busy_machine_is_named() -> None:
     assert found.kind is WarningKind.BUSY_MACHINE
     assert "63%" in found.text
     assert doubts([1.0] * 3, others=0.05) == []
+
+
+def test_repeats_differ_by_the_time_of_a_sample() -> None:
+    (found,) = doubts([1.0] * 5, per_sample=[0.1, 0.12, 0.14, 0.08, 0.06])
+    assert found.kind is WarningKind.WIDE_SPREAD
+    assert doubts([1.0, 1.2, 1.4, 0.8, 0.6], per_sample=[0.1] * 5) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "only 1 batch was timed"), (15, "only 15 batches were timed")]
+)
+def test_few_batches_make_a_coarse_rate(count: int, words: str) -> None:
+    (found,) = doubts([1.0] * 3, requests=count)
+    assert found.kind is WarningKind.FEW_REQUESTS
+    assert words in found.text
+    assert doubts([1.0] * 3, requests=16) == []

@@ -214,11 +214,27 @@ def test_no_scratch_file_without_the_right_or_the_room(
     assert (result.block_bytes, result.scratch, result.file_count) == (16384, False, 3)
     assert DeviceDoubt.SMALL in kinds(result)
     assert "0.1 MB in 3 files" in result.warnings[0].text
+    assert "and no scratch file can be made in " in result.warnings[0].text
     with pytest.raises(DeviceError, match="no readable file has 4096 bytes") as caught:
         run_fallback([tmp_path / "none"], SEQUENTIAL)
     assert caught.value.hint
     with pytest.raises(DeviceError):
         run_fallback([], SEQUENTIAL)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "block"), [([90_000, 5_000, 5_000, 5_000], 81_920), ([20_000, 9_000], 16_384)]
+)
+def test_requests_are_as_long_as_the_file_that_holds_most(
+    tmp_path: Path, sizes: list[int], block: int
+) -> None:
+    paths = [tmp_path / str(at) for at in range(len(sizes))]
+    for path, size in zip(paths, sizes, strict=True):
+        path.write_bytes(os.urandom(size))
+    with device_target.DeviceTargets(paths, scratch=False) as targets:
+        target = targets.for_job(replace(SEQUENTIAL, block_bytes=81_920))
+    assert target.block_bytes == block
+    assert " in 1 file could be read" in target.warnings[0].text
 
 
 def test_a_folder_given_takes_the_scratch_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -85,6 +85,41 @@ def test_cases_take_turns_and_the_order_rotates(workshop: Workshop) -> None:
     ]
 
 
+def test_parts_of_a_round_go_on_from_one_preparation(workshop: Workshop) -> None:
+    parted = replace(workshop.case("A", 2, prepare_s=1), parts=3)
+    found, other = workshop.measure(parted, workshop.case("B", 1), repeats=1)
+    assert workshop.calls == ["prepare A", "A", "A", "A", "B"]
+    assert found.seconds == (2, 2, 2)
+    assert [repeat.position for repeat in found.repeats] == [0, 1, 2]
+    assert WarningKind.FEW_REPEATS not in kinds(found)
+    assert WarningKind.FEW_REPEATS in kinds(other)
+
+
+def test_parts_that_were_measured_before_a_failure_are_kept(workshop: Workshop) -> None:
+    def run() -> Work:
+        workshop.now += 1
+        if workshop.now > 101:
+            raise DamagedDatasetError("gone")
+        return Work(samples=1, bytes=1)
+
+    (found,) = workshop.measure(Case(name="A", run=run, parts=3), repeats=1)
+    assert found.seconds == (1,)
+    assert found.failure is not None
+
+
+def test_repeats_of_one_length_differ_by_what_they_deliver(workshop: Workshop) -> None:
+    amounts = iter([100, 80, 120, 60, 140])
+
+    def run() -> Work:
+        workshop.now += 1
+        return Work(samples=next(amounts), bytes=0)
+
+    (found,) = workshop.measure(Case(name="A", run=run), repeats=5)
+    assert found.summary is not None
+    assert found.summary.relative_spread == pytest.approx(0.208, abs=0.001)
+    assert kinds(found) == [WarningKind.WIDE_SPREAD]
+
+
 def test_raw_seconds_and_rates(workshop: Workshop) -> None:
     (found,) = workshop.measure(workshop.case("A", 2, samples=10), repeats=3)
     assert found.seconds == (2, 2, 2)
@@ -92,7 +127,7 @@ def test_raw_seconds_and_rates(workshop: Workshop) -> None:
     assert found.samples_per_s == 5
     assert found.megabytes_per_s == pytest.approx(0.005)
     assert found.summary is not None
-    assert (found.summary.n, found.summary.median, found.summary.spread) == (3, 2, 0)
+    assert (found.summary.n, found.summary.median, found.summary.spread) == (3, 0.2, 0)
     assert found.warnings == ()
     assert found.repeats[2].facts == {"runs": 3}
 

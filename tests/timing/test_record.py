@@ -158,12 +158,10 @@ def test_a_write_that_fails_leaves_the_old_record(
     path = tmp_path / "record.json"
     save_record(record, path)
 
-    def no_space(path: Path, content: bytes) -> None:
-        with open(path, "wb") as file:
-            file.write(content[:100])
+    def no_space(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", no_space)
+    monkeypatch.setattr(os, "replace", no_space)
     with pytest.raises(StorageError, match=r"record\.json.*No space left"):
         save_record(replace(record, finished=True), path)
     assert load_record(path) == record

@@ -155,7 +155,7 @@ def _show(
         bench_tables.show(found, data(), changes)
 
 
-_bench.__doc__ = """Measure datasets: device, reads, stages, DataLoader; say what to change.
+_bench.__doc__ = """Measure datasets: device, reads, stages, loaders; say what to change.
 
 Takes about a minute (--seconds); --quick takes ten seconds or a little more, and measures less. \
 Nothing is written but --save and --report. With --compare and --fail-if-slower 5% it guards a \

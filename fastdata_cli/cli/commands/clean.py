@@ -14,7 +14,7 @@ import typer
 from fastdata_cli import registry
 from fastdata_cli.cli import clean_dataset, clean_stats, flags, tables
 from fastdata_cli.cli.clean_flags import OtherOptions, OutputOptions, refuse_strays
-from fastdata_cli.cli.clean_gallery import GalleryPage
+from fastdata_cli.cli.clean_gallery import GalleryPage, command_line
 from fastdata_cli.cli.clean_output import (
     JsonEmitter,
     PathEmitter,
@@ -37,6 +37,7 @@ from fastdata_cli.operations.clean.run import Emit, Extras, clean
 from fastdata_cli.operations.clean.subject import Subject
 from fastdata_cli.operations.settings import PolicyOptions, SourceOptions
 from fastdata_cli.operations.source import STDIN
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.options import Options
 from fastdata_cli.quality.checks import CHECKS
 from fastdata_cli.quality.judge import Judge
@@ -61,7 +62,7 @@ def _clean(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SRC]...",
+            metavar="SRC",
             help="Images, folders of images, or one dataset; nothing or - for paths on stdin.",
             show_default=False,
         ),
@@ -85,7 +86,11 @@ def _clean(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", min=1, help="Threads (default: all cores); the verdicts are the same."
+            "--jobs",
+            "-j",
+            min=1,
+            metavar="N",
+            help="Threads (default: all cores); the verdicts are the same.",
         ),
     ] = None,
     timings: Annotated[bool, typer.Option("--timings", help="Show where the time went.")] = False,
@@ -172,11 +177,11 @@ def _filter(asked: _Asked, wanted: OutputOptions) -> int:
             why = f" ({ignored:,} ignored)" if ignored else ""
             listener.notice(f"{report.source}: no images here{why}")
         if printer.broken_lines:
-            listener.notice(f"{printer.broken_lines:,} names hold newlines: -0 keeps names apart")
+            broken = count_text(printer.broken_lines, "name holds", "names hold")
+            listener.notice(f"{broken} newlines: -0 keeps names apart")
     if wanted.json:
         sys.stdout.write(json.dumps(report_record(report), indent=1) + "\n")
-    left = extras.quarantine.left if extras.quarantine is not None else 0
-    _show(report, wanted, asked, left)
+    _show(report, wanted, asked, extras.quarantine)
     if extras.quarantine is not None and extras.quarantine.failed:
         for trouble in extras.quarantine.troubles:
             say(trouble, style="red")
@@ -233,11 +238,15 @@ def _nothing(verdict: Verdict, moved_to: str | None) -> None:
     """Take a verdict that only counts."""
 
 
-def _show(report: CleanReport, wanted: OutputOptions, asked: _Asked, left: int) -> None:
+def _show(
+    report: CleanReport, wanted: OutputOptions, asked: _Asked, quarantine: Quarantine | None
+) -> None:
     console = talk()
     if report.looked_at and not asked.quiet:
-        for table in summary_tables(report, left):
+        for table in summary_tables(report, quarantine, wanted.report):
             console.print(table)
+        if report.bad > len(report.first_bad) and not (wanted.report or wanted.jsonl):
+            say("which, and why: --report FILE.jsonl or FILE.csv writes it, --jsonl prints it")
     if wanted.stats:
         clean_stats.show(report, console)
     if asked.timings:
@@ -246,7 +255,10 @@ def _show(report: CleanReport, wanted: OutputOptions, asked: _Asked, left: int) 
 
 def _restore(folder: Path, asked: _Asked) -> None:
     if asked.paths:
-        raise UsageError("--restore takes the quarantine folder alone")
+        raise UsageError(
+            "--restore takes the quarantine folder alone",
+            hint=command_line(["clean", "--restore", str(folder)]),
+        )
     printer = PathPrinter(nul=asked.values["nul"])
     report = restore(folder, printer.write)
     if not asked.quiet:

@@ -10,18 +10,25 @@ import typer
 from fastdata_cli import registry
 from fastdata_cli.cli import flags, tables
 from fastdata_cli.cli.converting import complete, run_plan
-from fastdata_cli.cli.output import reports_errors, talk
+from fastdata_cli.cli.output import data, reports_errors, talk
 from fastdata_cli.cli.planning import append_planner, new_planner
 from fastdata_cli.cli.progress import Talk
+from fastdata_cli.cli.surveying import try_formats
 from fastdata_cli.errors import TooManyBadError, UsageError
-from fastdata_cli.operations.convert import DAMAGED_CONTAINER, ConvertReport
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
+from fastdata_cli.operations.convert import ConvertReport
 from fastdata_cli.operations.estimate import Estimate, estimate
-from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
+from fastdata_cli.operations.settings import ConvertOptions, PolicyOptions, SourceOptions
 from fastdata_cli.operations.source import open_source
+from fastdata_cli.operations.words import count_text, size_text
+from fastdata_cli.options import flag
 
 _FORMATS = registry.all_formats()
 _SOURCE = flags.parameters(SourceOptions, panel="Source")
-_SAMPLES = flags.parameters(ConvertOptions, panel="Samples")
+_SAMPLES = [
+    *flags.parameters(ConvertOptions, panel="Samples", besides=PolicyOptions),
+    *flags.parameters(PolicyOptions, panel="Reading images"),
+]
 _TAKEN = {parameter.name for parameter in (*_SOURCE, *_SAMPLES)}
 _READ = flags.format_parameters(_FORMATS, "read_options", panel="Source", taken=_TAKEN)
 _WRITE = flags.format_parameters(_FORMATS, "write_options", panel="Format")
@@ -58,12 +65,19 @@ def _convert(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", min=1, help="Threads (default: all cores); the output is the same."
+            "--jobs",
+            "-j",
+            min=1,
+            metavar="N",
+            help="Threads (default: all cores); the output is the same.",
         ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Write nothing; say what, how large, how long."),
+        typer.Option(
+            "--dry-run",
+            help="Write nothing; say what, how large, how long; without DST, in several formats.",
+        ),
     ] = False,
     no_preflight: Annotated[
         bool,
@@ -73,6 +87,7 @@ def _convert(
         Path | None,
         typer.Option(
             "--config",
+            metavar="FILE",
             help="YAML file with any of these flags; flags given here win.",
             callback=flags.load_config,
             is_eager=True,
@@ -82,6 +97,15 @@ def _convert(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     **values: Any,
 ) -> None:
+    if dry_run and destination is None and (source is None) != (values["files_from"] is None):
+        _require_destination(
+            {"to": to, "append": append, "retry_bad": retry_bad, **flags.given(values, _WRITE)}
+        )
+        settings = SourceOptions(**flags.pick(SourceOptions, values))
+        options = ConvertOptions(**flags.pick(ConvertOptions, values))
+        reading = flags.given(values, _READ)
+        try_formats(source, settings, reading, options, jobs=jobs, quiet=quiet)
+        return
     spec, path = _places(source, destination, values["files_from"])
     if append or retry_bad:
         names = [parameter.name for parameter in _WRITE]
@@ -122,15 +146,26 @@ def _places(
     """Return source and destination; with --files-from the only argument is the destination."""
     if files_from is not None and destination is None:
         source, destination = None, source
-    if destination is None or (source is None and files_from is None):
+    if not destination or (source is None and files_from is None):
         raise UsageError(
-            "a source and a destination are needed", hint="fastdata convert ./images out.zarr"
+            "a source and a destination are needed",
+            hint="fastdata convert ./images out.zarr; --dry-run in place of DST compares formats",
         )
     if files_from is not None and source is not None:
         raise UsageError("--files-from replaces the source: give the destination only")
     if "://" in destination or ("://" in (source or "") and not _is_piped(source)):
         raise UsageError("URLs are not supported: give a local path")
     return source, Path(destination)
+
+
+def _require_destination(values: dict[str, Any]) -> None:
+    """Raise UsageError for flags that mean nothing without a destination."""
+    given = [name for name, value in values.items() if value]
+    if given:
+        raise UsageError(
+            f"{flag(given[0])} needs a destination",
+            hint="without one, --dry-run tries several formats",
+        )
 
 
 def _is_piped(source: str | None) -> bool:
@@ -145,8 +180,8 @@ def _what_is_wrong(report: ConvertReport) -> str:
 
 def _show(report: ConvertReport, timings: bool) -> None:
     console = talk()
-    made = report.samples if report.added is None else report.added
-    rate = (made - report.resumed_samples) / report.seconds if report.seconds else 0
+    made = (report.samples if report.added is None else report.added) - report.resumed_samples
+    rate = f", {made / report.seconds:,.0f} samples/s" if made and report.seconds else ""
     console.print(
         tables.facts_table(
             f"{'Converted' if report.added is None else 'Added'} to {report.format}",
@@ -161,36 +196,37 @@ def _show(report: ConvertReport, timings: bool) -> None:
                 ("classes", report.classes or None),
                 ("payload", report.payload),
                 ("image", tables.shape_text(report.image_shape)),
-                ("logical size", tables.size_text(report.logical_bytes)),
-                ("stored size", tables.size_text(report.stored_bytes)),
-                ("notes", tables.pairs_text(report.notes)),
+                ("logical size", size_text(report.logical_bytes)),
+                ("stored size", size_text(report.stored_bytes)),
+                ("notes", tables.notes_text(report.notes)),
                 ("left out", tables.pairs_text(report.cleaned)),
                 ("bad samples", tables.pairs_text(report.rejects)),
                 ("listed in", report.rejects_path),
-                ("time", f"{tables.time_text(report.seconds)}, {rate:,.0f} samples/s"),
+                ("time", tables.time_text(report.seconds) + rate),
             ],
         )
     )
     if report.bad or report.left_out:
         total = report.bad + report.left_out
-        console.print(tables.rejects_table(report.reject_examples, total))
+        title = "Not stored" if report.left_out else "Bad samples"
+        console.print(tables.rejects_table(report.reject_examples, total, title))
     if timings:
         console.print(tables.stages_table(report.stages, report.seconds))
 
 
 def _show_estimate(found: Estimate) -> None:
-    talk().print(
+    data().print(  # what was asked for
         tables.facts_table(
             f"Dry run: {found.format}, nothing written",
             [
                 ("destination", found.path),
-                ("measured on", f"{found.measured:,} samples"),
+                ("measured on", count_text(found.measured, "sample")),
                 ("bad among them", found.bad or None),
                 ("samples", f"about {found.samples:,}"),
                 ("payload", found.payload),
                 ("image", tables.shape_text(found.image_shape)),
-                ("logical size", f"about {tables.size_text(found.logical_bytes)}"),
-                ("stored size", f"about {tables.size_text(found.stored_bytes)}"),
+                ("logical size", f"about {size_text(found.logical_bytes)}"),
+                ("stored size", f"about {size_text(found.stored_bytes)}"),
                 ("time", f"about {tables.time_text(found.seconds)}"),
             ],
         )
@@ -202,7 +238,8 @@ _convert.__doc__ = """Store images in a training-friendly layout.
 The suffix of DST decides the format: .zarr .lmdb .tar .h5 .raw; a pattern such as train-%06d.tar \
 makes shards, and --to tree a plain folder. Images that cannot be used are skipped, named, and \
 listed beside DST. A run that was interrupted continues when repeated. --append adds what a grown \
-source has more, and --retry-bad what was bad and is repaired.
+source has more, and --retry-bad what was bad and is repaired. --dry-run without DST compares \
+formats.
 
 [bold]fastdata convert ./images out.zarr --chunk 1000 --codec lz4[/bold]
 """

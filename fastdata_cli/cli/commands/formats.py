@@ -21,7 +21,7 @@ from fastdata_cli.options import Options, flag
 
 def _formats(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One format, with its options.")
+        str | None, typer.Argument(metavar="NAME", help="One format, with its options.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -66,13 +66,14 @@ def _show_one(row: Format) -> None:
 
 
 def _options_table(title: str, owner: type[Options]) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for head in ("option", "value", "default", "meaning"):
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(title.lower(), no_wrap=True)
+    for head in ("value", "meaning"):
         table.add_column(head, overflow="fold")
     for option in _options(owner):
-        value = "|".join(option["choices"]) if option["choices"] else option["type"]
-        default = "" if option["default"] is None else str(option["default"])
-        table.add_row(flag(option["name"]), Text(value), default, Text(option["help"]))
+        value = " | ".join(option["choices"]) or option["type"]
+        default = "" if option["default"] in (None, False) else f" (default {option['default']})"
+        table.add_row(flag(option["name"]), Text(value), Text(option["help"] + default))
     return table
 
 

@@ -9,30 +9,31 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from fastdata_cli import registry
-from fastdata_cli.cli import flags, tables
+from fastdata_cli.cli import flags
 from fastdata_cli.cli.diff_table import show_diff
-from fastdata_cli.cli.output import data, reports_errors, say
+from fastdata_cli.cli.inspect_tables import show_report
+from fastdata_cli.cli.output import reports_errors, require_place, say
 from fastdata_cli.cli.progress import Talk
 from fastdata_cli.contract import Format, Reader
-from fastdata_cli.errors import EXIT_FOUND, DamagedDatasetError, StorageError, UsageError
+from fastdata_cli.errors import (
+    EXIT_FOUND,
+    DamagedDatasetError,
+    SourceNotFoundError,
+    StorageError,
+    UsageError,
+)
 from fastdata_cli.keys import printable, to_text
 from fastdata_cli.operations.diff import diff
-from fastdata_cli.operations.inspect import (
-    InspectReport,
-    find_sample,
-    image_file,
-    inspect,
-)
+from fastdata_cli.operations.inspect import find_sample, image_file, inspect
 from fastdata_cli.operations.preview import contact_sheet
 from fastdata_cli.operations.verify import Verification
 from fastdata_cli.operations.verify import verify as verify_all
 from fastdata_cli.sample import Payload
+from fastdata_cli.whole_file import write_whole
 
 _READ = flags.format_parameters(registry.all_formats(), "read_options", panel="Reading")
-_GENERATIONS = 8
 
 
 def _inspect(
@@ -83,14 +84,16 @@ def _inspect(
     if as_json:
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
-        _show(report)
-    if report.verified is not None:
-        _conclude(report.verified)
+        show_report(report)
+    if report.verified is not None and report.verified.findings:
+        raise typer.Exit(EXIT_FOUND)
     if report.damage is not None:
         raise DamagedDatasetError(f"{report.path} is damaged: {report.damage}")
 
 
 def _open(path: str, read: Mapping[str, Any]) -> tuple[Format, Reader]:
+    if not path:
+        raise SourceNotFoundError("the path is empty")
     row = registry.recognise(Path(path))
     registry.require(row)
     options = row.read_options.from_mapping(read, owner=f"reading {row.name}")
@@ -127,19 +130,27 @@ def _open_both(paths: Sequence[str], read: Mapping[str, Any]) -> list[Reader]:
 def _take_out(reader: Reader, which: str, output: str | None) -> None:
     if output is None:
         raise UsageError("--sample needs a place to go", hint="add -o FILE, or -o - for stdout")
+    _require_place(output)
     if reader.schema.payload is Payload.PIXELS:
         _only_png(output, "the sample is pixels")
     found = find_sample(reader, which)
     _write(output, image_file(found, reader.schema.payload), reader)
-    say(f"{to_text(found.key)}, label {found.label} → {output}")
+    label = "no label" if found.label == -1 else f"label {found.label}"
+    say(f"{to_text(found.key)}, {label} → {output}")
 
 
 def _draw(reader: Reader, path: Path) -> None:
     from fastdata_cli.imaging.encode import encode_png
 
+    _require_place(str(path))
     _only_png(str(path), "a contact sheet is drawn")
     _write(str(path), encode_png(contact_sheet(reader)), reader)
     say(f"contact sheet → {path}")
+
+
+def _require_place(output: str) -> None:
+    if output != "-":
+        require_place(Path(output))
 
 
 def _only_png(output: str, why: str) -> None:
@@ -153,7 +164,7 @@ def _write(output: str, content: bytes, reader: Reader) -> None:
         return
     _refuse_own_file(Path(output), reader)
     try:
-        Path(output).write_bytes(content)
+        write_whole(Path(output), content, sync=False)
     except OSError as problem:
         raise StorageError(f"cannot write {output}: {problem.strerror}") from problem
 
@@ -167,116 +178,6 @@ def _refuse_own_file(output: Path, reader: Reader) -> None:
             f"{printable(str(output))} belongs to the dataset: it is not overwritten",
             hint="choose a file that is not there yet",
         )
-
-
-def _show(report: InspectReport) -> None:
-    console = data()
-    console.print(
-        tables.facts_table(
-            report.path,
-            [
-                ("format", report.format),
-                ("made by", report.made_by or "others (no fastdata manifest)"),
-                ("samples", f"{report.samples:,}"),
-                ("payload", report.payload),
-                ("image", tables.shape_text(report.image_shape, report.dtype)),
-                ("layout", tables.pairs_text(report.layout)),
-                ("stored size", _stored(report)),
-                ("logical size", _logical(report)),
-                ("ratio", f"{report.ratio:.2f}" if report.ratio else None),
-                ("classes", len(report.class_names) or None),
-                ("keys", "\n".join(report.keys)),
-                ("source", tables.pairs_text(report.source)),
-                ("options", tables.pairs_text(report.options)),
-                ("generations", _generations(report)),
-                ("bad samples", tables.pairs_text(report.counts.get("rejects", {}))),
-                ("limit", "more bad samples than --max-bad allowed" if _beyond(report) else None),
-                ("notes", tables.pairs_text({**report.counts.get("notes", {}), **report.notes})),
-            ],
-        )
-    )
-    _show_histograms(console, report)
-    if report.problems:
-        _show_problems(console, report)
-    if report.verified is not None and report.verified.findings:
-        shown = [
-            (found.key or "the dataset", f"{found.kind} {found.detail}".strip())
-            for found in report.verified.findings
-        ]
-        console.print(tables.facts_table(f"Findings: {len(shown):,}", shown))
-
-
-def _conclude(verified: Verification) -> None:
-    """Say on stderr how it went; findings are exit 3."""
-    if verified.findings:
-        say(f"{len(verified.findings):,} findings in {verified.samples:,} samples", style="red")
-        raise typer.Exit(EXIT_FOUND)
-    whole = {"checksums": "match their checksums", "structure": "are whole; there are no checksums"}
-    say(f"verified: {verified.samples:,} samples {whole[verified.compared]}", style="green")
-
-
-def _show_histograms(console: Console, report: InspectReport) -> None:
-    if report.class_names or set(report.labels) - {"-1"}:
-        named = {_label(report, number): count for number, count in report.labels.items()}
-        console.print(tables.counts_table("Labels", "label", named, most=20))
-    images = report.images
-    if images is None:
-        return
-    how = f"estimate from {images.read:,} headers" if images.estimate else "all headers"
-    console.print(tables.counts_table(f"Image sizes, {how}", "height×width", images.sizes, most=8))
-    facts = [
-        ("types", tables.pairs_text(images.kinds)),
-        ("modes", tables.pairs_text(images.modes)),
-        ("mean size", tables.size_text(images.mean_bytes)),
-        ("EXIF-turned", images.turned or None),
-        ("notes", tables.pairs_text(images.notes)),
-        ("unreadable", tables.pairs_text(images.unreadable)),
-    ]
-    console.print(tables.facts_table(f"Images, {how}", facts))
-    first = [(r.key, r.reason, to_text(r.detail)) for r in images.unreadable_first]
-    if first:
-        total = sum(images.unreadable.values())
-        console.print(tables.faults_table(f"Unreadable: {total:,}", "reason", first, total))
-
-
-def _show_problems(console: Console, report: InspectReport) -> None:
-    shown = [
-        (f"{problem['key']}", f"{problem['reason']} {problem['detail']}".strip())
-        for problem in report.problems[:20]
-    ]
-    console.print(tables.facts_table(f"Problems: {len(report.problems):,}", shown))
-
-
-def _label(report: InspectReport, number: str) -> str:
-    if number == "-1":
-        return "none"
-    index = int(number)
-    name = report.class_names[index] if 0 <= index < len(report.class_names) else ""
-    return f"{number} {to_text(name)}".strip()
-
-
-def _stored(report: InspectReport) -> str:
-    text = tables.size_text(report.stored_bytes)
-    return text if report.stored_bytes_exact else f"at least {text}"
-
-
-def _logical(report: InspectReport) -> str:
-    text = tables.size_text(report.logical_bytes)
-    return text if report.logical_bytes_exact else f"about {text} (estimate)"
-
-
-def _generations(report: InspectReport) -> str:
-    """Return a line for each of the last runs that added to the dataset."""
-    shown = report.generations[-_GENERATIONS:]
-    lines = [f"… {len(report.generations) - len(shown)} before"] * (shown != report.generations)
-    for each in shown:
-        bad = sum(each["counts"].get("rejects", {}).values())
-        lines.append(f"{each['number']}: {each['samples']:,} samples, {bad:,} bad, {each['tool']}")
-    return "\n".join(lines)
-
-
-def _beyond(report: InspectReport) -> bool:
-    return bool(report.counts.get("too_many_bad"))
 
 
 _inspect.__doc__ = """Show what a dataset holds, whoever made it.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 from fastdata_cli.cli import bench_words as words
-from fastdata_cli.cli.bench_comparison import comparison_section
+from fastdata_cli.cli.bench_comparison import DIFFERS, comparison_section
 from fastdata_cli.cli.bench_export import to_json
 from fastdata_cli.cli.bench_sections import latency_section, sections
 from fastdata_cli.cli.page.charts import Charts
@@ -45,12 +45,13 @@ def render_page(report: BenchReport, changes: ComparisonReport | None = None) ->
             }
             for each in words.verdicts(report)
         ],
-        best_line=printable(report.best_line),
+        to_paste=words.pasted(report),
         charts=Charts(report),
         tables=tables,
         notes=words.notes(report),
         environment=words.environment_lines(report.environment),
         changed=changes.warnings if changes else (),
+        differs=DIFFERS,
         record=Markup(
             json.dumps(json.loads(to_json(report)), separators=(",", ":")).translate(_ESCAPES)
         ),

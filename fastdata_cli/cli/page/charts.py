@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fastdata_cli.cli.bench_sections import LATENCIES
-from fastdata_cli.cli.bench_words import best_loader, labels, number_text, read_words
+from fastdata_cli.cli.bench_words import labels, number_text, short_names
 from fastdata_cli.cli.page import svg
 from fastdata_cli.cli.page.scale import decades, ticks
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.report import BenchReport, ReadRow, StageRow, workers_words
+from fastdata_cli.operations.bench.best import best_loader
+from fastdata_cli.operations.bench.report import STAGES, BenchReport, ReadRow, StageRow
 
-STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
 _ROW = 46
 _PLOT = 190
 _LEFT, _RIGHT = 11.0, 95.0
@@ -48,6 +48,7 @@ class Charts:
     def __init__(self, report: BenchReport) -> None:
         self._report = report
         self._labels = labels([each.path for each in report.datasets])
+        self._shorts = short_names(self._labels.values())
         self._numbers = {path: at for at, path in enumerate(self._labels)}
 
     def datasets_legend(self) -> list[LegendEntry]:
@@ -60,16 +61,20 @@ class Charts:
         ]
 
     def loaders(self) -> list[Chart]:
-        """Return bars of the DataLoader at its best; a lone one would say less than its curve."""
-        if len(self._labels) < 2 and self.workers():
-            return []
-        rates = {}
-        for path in self._labels:
-            best = best_loader(self._report, path)
-            if best is not None and best.samples_per_s:
-                name = f"{self._short(path)} · {workers_words(best.workers)}"
-                rates[name] = (best.samples_per_s, path)
-        return [self._bars("loaders", "Samples/s at its best", rates)] if rates else []
+        """Return bars of the best loader over each dataset, or of all over the only one."""
+        report, several = self._report, len(self._labels) > 1
+        best = [best_loader(report, path) for path in self._labels]
+        rows = best if several else [*report.loaders, *report.fast_loaders]
+        rates = {
+            f"{self._short(row.dataset)} · {row.words}" if several else row.words: (
+                row.samples_per_s,
+                row.dataset,
+            )
+            for row in rows
+            if row is not None and row.samples_per_s
+        }
+        title = "Each dataset by its best loader" if several else "Each loader"
+        return [self._bars("loaders", title, rates)] if rates else []
 
     def reads(self) -> list[Chart]:
         """Return bars of plain reads: the datasets for each kind, or the kinds of the only one."""
@@ -245,15 +250,14 @@ class Charts:
     def _reads(self) -> dict[str, list[ReadRow]]:
         found: dict[str, list[ReadRow]] = {}
         for row in self._report.reads:
-            found.setdefault(read_words(row), []).append(row)
+            found.setdefault(row.words, []).append(row)
         return found
 
     def _name(self, path: str) -> str:
         return self._labels.get(path, printable(path))
 
     def _short(self, path: str) -> str:
-        name = self._name(path)
-        return name if len(name) <= 26 else f"{name[:8]}…{name[-17:]}"
+        return self._shorts[self._name(path)]
 
     def _fill(self, path: str) -> str:
         return f"fill s{self._numbers.get(path, 0) % 8}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from fastdata_cli.errors import StorageError
 from fastdata_cli.keys import printable
-from fastdata_cli.storage.durable import sync_path
+from fastdata_cli.whole_file import write_whole
 
 
 def write_page(page: str, path: Path) -> None:
@@ -21,18 +20,8 @@ def write_page(page: str, path: Path) -> None:
     Raises:
         StorageError: the operating system refuses; an earlier file is then as it was.
     """
-    target = Path(os.path.realpath(path))
     try:
-        if target.exists() and not target.is_file():
-            target.write_text(page, encoding="utf-8")
-            return
-        fresh = target.with_name(f".{os.getpid()}.fastdata-page")
-        try:
-            fresh.write_text(page, encoding="utf-8")
-            sync_path(fresh)
-            os.replace(fresh, target)
-        finally:
-            fresh.unlink(missing_ok=True)
+        write_whole(path, page.encode(), sync=True)
     except OSError as problem:
         raise StorageError(
             f"{printable(str(path))}: the page cannot be written: {problem.strerror}",

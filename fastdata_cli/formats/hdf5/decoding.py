@@ -72,9 +72,15 @@ class Lz4Filter:
             self._block.decode(stored, out)
 
 
+def _byte_shuffle(values: tuple[int, ...]) -> ByteShuffle:
+    if not any(values[:1]):
+        raise LookupError("a shuffle of items without bytes")
+    return ByteShuffle(values[0])
+
+
 _KNOWN: Mapping[int, Callable[[tuple[int, ...]], Codec]] = {
     GZIP: lambda _: ZlibStream(),
-    SHUFFLE: lambda values: ByteShuffle(values[0] if values else 1),
+    SHUFFLE: _byte_shuffle,
     BLOSC: lambda _: BloscBuffer(),
     LZ4: lambda _: Lz4Filter(),
     ZSTD: lambda _: ZstdFrame(),

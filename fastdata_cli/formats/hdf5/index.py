@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
 from fastdata_cli.extents import AS_STORED, Codec, Column
@@ -19,26 +21,43 @@ from fastdata_cli.storage.mapping import FileMaps, MappedFile
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where each block of rows is: a chunk, or all of a dataset that is not chunked.
+    """Where blocks of rows are that were written: chunks, or all of a dataset that has none.
 
-    Of several chunks to a block, the last one counts.
+    Of several chunks to a block, the last one counts. One row a block that is whole, B of them.
     """
 
     rows: int
     """Of a block."""
+    blocks: int
+    """How many there are, written or not."""
+    number: Column
+    """int64[B], the numbers of those that are whole, rising."""
     address: Column
-    """-1 where a chunk of the block was never written."""
     size: Column
     """Bytes that are stored."""
     skipped: Column
     """Filters that a chunk did not go through: bit i is filter i."""
 
-    def check(self, blocks: Column, name: str) -> None:
-        """Raise BadSampleError if one of the blocks was never written."""
-        lost = self.address[blocks] < 0
+    def has(self, first: int, last: int) -> bool:
+        """Tell whether all blocks from one to another, itself included, are whole."""
+        begin, end = np.searchsorted(self.number, (first, last + 1)).tolist()
+        return bool(end - begin == last + 1 - first)
+
+    def find(self, blocks: Column, name: str) -> Column:
+        """Return the rows of some blocks of the dataset ``name``.
+
+        Raises:
+            BadSampleError: one of them was never written.
+        """
+        if len(self.number) == self.blocks > 0 and self.number[-1] == self.blocks - 1:
+            return blocks  # all are there, as nearly always: each in the row of its number
+        found = np.searchsorted(self.number, blocks)
+        lost = found == len(self.number)
+        lost[~lost] = self.number[found[~lost]] != blocks[~lost]
         if lost.any():
             detail = f"chunk {blocks[np.argmax(lost)]} of {name} was never written"
             raise BadSampleError(reason="missing", detail=detail)
+        return found
 
 
 def read_table(dataset: Any) -> ChunkTable | None:
@@ -48,24 +67,34 @@ def read_table(dataset: Any) -> ChunkTable | None:
     kind = dataset.id.get_create_plist().get_layout()
     if kind == h5d.CONTIGUOUS and not dataset.external:
         offset = dataset.id.get_offset()
-        address = np.array([-1 if offset is None else offset], np.int64)
-        size = np.array([dataset.size * dataset.dtype.itemsize])
-        return ChunkTable(max(len(dataset), 1), address, size, np.zeros(1, np.int64))
+        one = [] if offset is None else [(0, offset, dataset.size * dataset.dtype.itemsize, 0)]
+        columns = np.array(one, np.int64).reshape(-1, 4).T
+        return ChunkTable(max(len(dataset), 1), 1, *columns)
     if kind != h5d.CHUNKED:
         return None
     rows = dataset.chunks[0]
-    table = np.zeros((-(-len(dataset) // rows), 3), np.int64)
-    present = np.zeros(len(table), np.int64)
+    blocks, columns = -(-len(dataset) // rows), _whole_blocks(dataset)
+    return ChunkTable(rows, blocks, *columns)
+
+
+def _whole_blocks(dataset: Any) -> NDArray[np.int64]:
+    """Return the columns of a table, int64[4, B], from the chunks that are there."""
+    rows = dataset.chunks[0]
+    # A shape may claim any number of chunks; only these take memory.
+    found = array("q")
 
     def note(chunk: Any) -> None:
-        block = chunk.chunk_offset[0] // rows
-        table[block] = chunk.byte_offset, chunk.size, chunk.filter_mask
-        present[block] += 1
+        found.extend((chunk.chunk_offset[0] // rows, chunk.byte_offset, chunk.size))
+        found.append(chunk.filter_mask)
 
     dataset.id.chunk_iter(note)
-    columns = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
-    table[present < prod(-(-side // chunk) for side, chunk in columns), 0] = -1
-    return ChunkTable(rows, *np.ascontiguousarray(table.T))
+    chunks = np.array(found, np.int64).reshape(-1, 4)
+    chunks = chunks[np.argsort(chunks[:, 0], kind="stable")]
+    sides = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
+    wanted = prod(-(-side // chunk) for side, chunk in sides)
+    _, first, count = np.unique(chunks[:, 0], return_index=True, return_counts=True)
+    last = (first + count - 1)[count >= wanted]
+    return np.ascontiguousarray(chunks[last].T)
 
 
 def is_located(dataset: Any) -> bool:
@@ -104,15 +133,15 @@ class ChunkPlaces:
         self.files = FileMaps.single(MappedFile(str(path)))
         self.codecs, self._codec = _codecs(filters_of(dataset), table.skipped)
         row_bytes = prod(dataset.shape[1:]) * dataset.dtype.itemsize
-        self.rows = ChunkedRows(self, len(table.address), table.rows, row_bytes)
+        self.rows = ChunkedRows(self, table.blocks, table.rows, row_bytes)
         """Where the rows of the dataset are."""
 
     def find(self, chunks: Column) -> StoredChunks:
         """Return where chunks are."""
         table = self._table
-        table.check(chunks, self._name)
-        columns = (np.zeros_like(chunks), table.address[chunks], table.size[chunks])
-        return StoredChunks(*columns, self._codec[chunks])
+        at = table.find(chunks, self._name)
+        columns = (np.zeros_like(chunks), table.address[at], table.size[at])
+        return StoredChunks(*columns, self._codec[at])
 
 
 def _codecs(filters: list[Filter], skipped: Column) -> tuple[tuple[Codec, ...], Any]:

@@ -17,6 +17,7 @@ from fastdata_cli.formats.foreign import (
     LABEL_NAMES,
     unused_labels,
 )
+from fastdata_cli.formats.hdf5.elsewhere import require_parts
 from fastdata_cli.formats.hdf5.heaps import text_attribute
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema
@@ -61,7 +62,8 @@ def find_layout(
     """
     if MANIFEST_NAME in file:
         where = f"{path}: /{MANIFEST_NAME}"
-        manifest = Manifest.from_json(_manifest_text(file[MANIFEST_NAME], where), where=where)
+        text = _manifest_text(file[MANIFEST_NAME], path, where)
+        manifest = Manifest.from_json(text, where=where)
         if array is None or array.strip("/") == manifest.layout.get("array"):
             return _own(file, path, manifest)
     elif array is None and {"labels", "keys", "checksums"} <= file.keys():
@@ -73,9 +75,10 @@ def find_layout(
     return _foreign(file, path, array, AxisOrder.parse(layout) if layout else None)
 
 
-def _manifest_text(dataset: Any, where: str) -> bytes:
+def _manifest_text(dataset: Any, path: Path, where: str) -> bytes:
     if not _is_dataset(dataset) or dataset.dtype.kind != "S" or dataset.shape != ():
         raise DamagedDatasetError(f"{where}: not the text that the manifest is")
+    require_parts(path, dataset)
     return bytes(dataset[()])
 
 
@@ -89,9 +92,12 @@ def _own(file: Any, path: Path, manifest: Manifest) -> tuple[Layout, Schema, Man
     columns = {name: name for name in _ROW_COLUMNS if name in file}
     for name in columns:
         _require_column(file[name], f"{path}: /{name}", schema.num_samples)
+    found = file[array]
+    if not _is_dataset(found):
+        raise DamagedDatasetError(f"{path}: /{array} is no dataset")
+    require_parts(path, found, *(file[name] for name in columns))
     if not encoded:
         wanted = (schema.num_samples, *(schema.image_shape or ()))
-        found = file[array]
         if found.shape != wanted or found.dtype != schema.dtype:
             raise DamagedDatasetError(
                 f"{path}: /{array} is {found.dtype}{list(found.shape)}, "
@@ -139,6 +145,7 @@ def _foreign(
     keys = _column(found.parent, KEY_NAMES, _is_text)
     if keys is not None and len(keys) == count:
         columns["keys"] = keys.name
+    require_parts(path, *(item for item in (found, labels, keys) if item is not None))
     schema = Schema(
         payload=Payload.ENCODED if ragged else Payload.PIXELS,
         num_samples=count,

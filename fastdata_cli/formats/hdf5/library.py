@@ -40,7 +40,7 @@ class RowsLibrary:
         if self._runs is not None:
             starts, counts = (column[indices] for column in self._runs)
         if self._table is not None:  # HDF5 reads what was never written as fill values
-            self._table.check(cut(starts, counts, self._table.rows)[1], self._dataset.name)
+            self._table.find(cut(starts, counts, self._table.rows)[1], self._dataset.name)
         dataset = self._dataset
         rows = np.empty((int(counts.sum()), *dataset.shape[1:]), dataset.dtype.newbyteorder("="))
         self._read(starts, counts, rows)

@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.formats.axes import AxisOrder
+from fastdata_cli.formats.hdf5.elsewhere import require_parts
 from fastdata_cli.formats.hdf5.filters import require_filters
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import from_bytes
 from fastdata_cli.sample import UNLABELLED, Payload, Reject, Schema
 from fastdata_cli.storage.listing_rows import number_classes
 
@@ -59,6 +61,7 @@ def find_pieces(file: Any, path: Path, order: AxisOrder | None) -> Pieces | None
 
     Raises:
         UnsupportedError, MissingDependencyError: a filter is not installed.
+        UnsupportedError, DamagedDatasetError: as ``require_parts``.
     """
     pixels = _Found(order or _USUAL, Payload.PIXELS)
     encoded = _Found(_USUAL, Payload.ENCODED)
@@ -66,6 +69,8 @@ def find_pieces(file: Any, path: Path, order: AxisOrder | None) -> Pieces | None
     with open(path, "rb") as raw:
         for name, dataset in _datasets(file):
             begin = _begin(dataset) if in_place else -1
+            if begin < 0:
+                require_parts(path, dataset)
             if pixels.takes(dataset, usual=order is None):
                 pixels.add(name, dataset, begin)
             elif _is_encoded(dataset) and _begins_as_image(dataset, begin, raw):
@@ -136,7 +141,7 @@ def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
     """Yield paths and datasets whose types NumPy has, in the order of their names."""
     import h5py
 
-    names: list[str] = []
+    names: list[str | bytes] = []
     file.visititems(
         lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
     )
@@ -144,7 +149,8 @@ def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
         dataset = file[name]
         try:
             if dataset.dtype is not None and dataset.size:
-                yield name, dataset
+                # h5py has bytes for what is not UTF-8.
+                yield from_bytes(name) if isinstance(name, bytes) else name, dataset
         except TypeError:
             continue
 

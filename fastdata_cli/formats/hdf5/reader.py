@@ -15,6 +15,7 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Column, Extents
 from fastdata_cli.formats.axes import AxisOrder, layout_option
 from fastdata_cli.formats.chunked import ChunkedImages
+from fastdata_cli.formats.hdf5.elsewhere import is_never_written
 from fastdata_cli.formats.hdf5.filters import describe_filters, require_filters
 from fastdata_cli.formats.hdf5.index import ChunkPlaces, is_located
 from fastdata_cli.formats.hdf5.layout import Layout, find_layout
@@ -25,7 +26,7 @@ from fastdata_cli.formats.located import Library, LocatedReader, Locator
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import UNLABELLED, Payload
-from fastdata_cli.storage.table import SampleTable
+from fastdata_cli.storage.table import SampleTable, lead_outside
 
 _Runs = tuple[Column, Column]
 
@@ -72,6 +73,8 @@ class Hdf5Reader(LocatedReader):
             found = find_layout(file, self.path, self.options.array, self.options.layout)
             self._layout, self.schema, self.manifest = found
             dataset = file[self._layout.array]
+            if is_never_written(dataset):
+                raise DamagedDatasetError(f"{self.path}: {dataset.name} was never written")
             require_filters(dataset)
             self._shape = dataset.shape
             self._chunk = dataset.chunks[0] if dataset.chunks else None
@@ -101,8 +104,7 @@ class Hdf5Reader(LocatedReader):
         columns, size = self._layout.columns, self._shape[0]
         with open_file(self.path) as file:
             begins, lengths = file[columns["begin"]][:], file[columns["length"]][:]
-        # Each on its own first: the sum of two broken numbers may be a sound one.
-        if min(begins.min(), lengths.min()) < 0 or (begins > size - lengths).any():
+        if lead_outside(begins, lengths, size):
             raise DamagedDatasetError(
                 f"{self.path}: begin and length reach outside the {size} bytes of data"
             )

@@ -17,6 +17,7 @@ from fastdata_cli.formats.hdf5.open import damage_named, open_file, reason
 from fastdata_cli.formats.hdf5.pieces import Pieces, find_pieces
 from fastdata_cli.formats.located import LocatedReader, StoredRanges
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_bytes
 from fastdata_cli.options import Options
 from fastdata_cli.storage.mapping import FileMaps, MappedFile
 from fastdata_cli.storage.table import SampleTable
@@ -91,7 +92,7 @@ class _Datasets:
 
     def _image(self, key: str) -> Bytes:
         try:
-            dataset = self._file[key]
+            dataset = self._file[to_bytes(key)]
             _require_written(dataset, key)
             values = np.ascontiguousarray(dataset[()])
         except (OSError, RuntimeError, KeyError) as problem:

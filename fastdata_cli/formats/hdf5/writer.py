@@ -18,7 +18,7 @@ from fastdata_cli.formats.hdf5.layout import MANIFEST_NAME
 from fastdata_cli.formats.hdf5.stage import LIBVER, roll_back, session
 from fastdata_cli.formats.hdf5.texts import text_layout, write_texts
 from fastdata_cli.formats.limits import require_fit
-from fastdata_cli.formats.staged import StagedWriter
+from fastdata_cli.formats.staged import StagedWriter, has_bytes
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
@@ -60,12 +60,15 @@ class Hdf5Writer(StagedWriter):
             _create_dataset(file, self._array, shape, self.schema.dtype, chunk, **self._filters)
         self._size = self.staging.item.stat().st_size
 
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        # Each part leaves what it replaced; without that its session may be there by halves.
+        whole = has_bytes(self.staging.item, int(receipts[-1].facts["size"]))
+        return whole and self._rollback.exists()
+
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         last = receipts[-1]
         self._size = int(last.facts["size"])
         try:
-            if self.staging.item.stat().st_size < self._size:
-                raise ValueError("the file is shorter than its last part left it")
             roll_back(self.staging.item, self._size, self._rollback, last.part.index)
             self._check_rows(last.part)
         except (OSError, ValueError, KeyError) as problem:

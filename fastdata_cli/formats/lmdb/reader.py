@@ -9,6 +9,7 @@ import numpy as np
 
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
 from fastdata_cli.extents import Column, Extents
+from fastdata_cli.formats.base import not_as_opened
 from fastdata_cli.formats.lmdb.file import DataFile
 from fastdata_cli.formats.lmdb.library import LmdbLibrary
 from fastdata_cli.formats.lmdb.numbered import children, values
@@ -107,10 +108,10 @@ class LmdbReader(LocatedReader):
         text = file.get(MANIFEST)
         if text is None:
             raise DamagedDatasetError(f"{path}: the record {MANIFEST.decode()} is missing")
-        manifest = Manifest.from_json(text, where=str(path))
+        self._text, manifest = text, Manifest.from_json(text, where=str(path))
         self._facts = describe(file)
         self.manifest, self.schema = manifest, manifest.schema
-        self._columns: Mapping[str, Any] = manifest.layout.get("columns", {})
+        self._columns: Any = manifest.layout.get("columns", {})
         expected, found = manifest.layout.get("entries"), self._facts["entries"]
         if expected != found:
             raise DamagedDatasetError(
@@ -120,18 +121,32 @@ class LmdbReader(LocatedReader):
             )
 
     def _open_locator(self) -> NumberedValues:
-        return NumberedValues(DataFile(data_path(self.path)), len(self))
+        return NumberedValues(self._opened_again(grown=True), len(self))
 
     def _open_library(self) -> LmdbLibrary:
-        return LmdbLibrary(data_path(self.path), sample_key)
+        return LmdbLibrary(self._opened_again(grown=True).path, sample_key)
 
     def _load_table(self) -> SampleTable:
-        file = DataFile(data_path(self.path))
+        file = self._opened_again()
         columns = read_columns(file, self._columns)
         table = SampleTable.from_columns(columns, where=str(file.path))
         if len(table) != len(self):
             raise DamagedDatasetError(f"{file.path}: {len(table)} rows for {len(self)} samples")
         return table
+
+    def _opened_again(self, *, grown: bool = False) -> DataFile:
+        """Open the file anew.
+
+        Args:
+            grown: the larger file that an append has put in its place will do.
+        """
+        file = DataFile(data_path(self.path))
+        text = file.get(MANIFEST)
+        if text != self._text:
+            now = None if text is None else Manifest.from_json(text, where=str(file.path))
+            if now is None or self.manifest is None or not (grown and now.continues(self.manifest)):
+                raise not_as_opened(self.path)
+        return file
 
     def describe(self) -> Mapping[str, Any]:
         """Return the layout of the file."""

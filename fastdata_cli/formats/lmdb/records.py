@@ -58,25 +58,30 @@ def column_records(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[bytes,
             yield _piece_key(name, piece), npy_bytes(column[begin : begin + _step(column)])
 
 
-def read_columns(file: DataFile, layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def read_columns(file: DataFile, layout: Any) -> dict[str, NDArray[Any]]:
     """Read the columns that ``column_layout`` describes.
 
     Raises:
         DamagedDatasetError: a piece is missing, or is not what was written.
     """
     columns = {}
-    for name, facts in layout.items():
-        try:
-            count, digest = range(facts["pieces"]), facts["xxh3"]
-            if not count:
-                raise ValueError("a column without pieces")
-        except (KeyError, TypeError, ValueError) as problem:
-            raise DamagedDatasetError(f"{file.path}: its manifest is damaged") from problem
-        column = _joined([_read_piece(file, _piece_key(name, piece)) for piece in count], file)
+    for name, (pieces, digest) in _parse_layout(layout, file).items():
+        column = _joined([_read_piece(file, _piece_key(name, piece)) for piece in pieces], file)
         if _digest(column) != digest:
             raise DamagedDatasetError(f"{file.path}: the checksum of its {name} does not match")
         columns[name] = column
     return columns
+
+
+def _parse_layout(layout: Any, file: DataFile) -> dict[str, tuple[range, str]]:
+    """Return the pieces of each column, and its checksum."""
+    try:
+        found = {name: (range(each["pieces"]), each["xxh3"]) for name, each in layout.items()}
+        if not all(pieces and name.isascii() for name, (pieces, _) in found.items()):
+            raise ValueError("a column without pieces, or of no name that we give")
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise DamagedDatasetError(f"{file.path}: its manifest is damaged") from problem
+    return found
 
 
 def _joined(pieces: list[NDArray[Any]], file: DataFile) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError, UsageError
 from fastdata_cli.formats.axes import AxisOrder
-from fastdata_cli.formats.foreign import LABEL_NAMES, numbered_keys
+from fastdata_cli.formats.foreign import LABEL_NAMES, numbered_keys, usable_labels
 from fastdata_cli.formats.npy.shapes import images_in
 from fastdata_cli.formats.npy_header import (
     MOST_HEADER_BYTES,
@@ -147,6 +147,7 @@ class _Found:
             raise self._nothing(rejects)
         numbers = np.array([1 if count is None else count for count in self.counts], np.int64)
         firsts = np.cumsum(numbers) - numbers
+        labels, notes = usable_labels(self._labels(numbers))
         inside = np.arange(numbers.sum()) - np.repeat(firsts, numbers)
         each = int(np.prod(self.form.shape)) * self.form.dtype.itemsize
         keys = KeyTable.from_keys(self._keys())
@@ -158,13 +159,13 @@ class _Found:
             firsts=firsts,
             begins=np.repeat(np.array(self.offsets, np.int64), numbers) + inside * each,
             keys=keys,
-            labels=self._labels(numbers),
+            labels=labels,
             class_names=self.listing.class_names,
             order=self.form.order,
             shape=self.form.shape,
             dtype=self.form.dtype,
             rejects=rejects,
-            notes=self.listing.notes,
+            notes={**self.listing.notes, **notes},
             remarks=tuple(self.remarks[:1]),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,17 @@ from fastdata_cli.keys import mended
 
 _BYTES, _PATH = "bytes", "path"
 
+ColumnPath = tuple[str, ...]
+"""A column, and what leads from it into its structs; any of the names may have dots."""
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a dataset; dots lead into structs."""
+    """The columns of a dataset."""
 
-    image: str
+    image: ColumnPath
     """The bytes of the image files."""
-    key: str | None = None
+    key: ColumnPath | None = None
     label: str | None = None
     others: tuple[str, ...] = ()
     """Carried as metadata."""
@@ -28,11 +31,6 @@ class Columns:
     """Of bytes, which JSON cannot hold."""
     class_names: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-
-    @property
-    def image_name(self) -> str:
-        """The column that the image is in."""
-        return self.image.partition(".")[0]
 
 
 def find_columns(schema: Any, where: str, field: str | None) -> Columns:
@@ -52,13 +50,14 @@ def find_columns(schema: Any, where: str, field: str | None) -> Columns:
     kind = schema.field(image).type
     in_struct = _is_struct(kind)
     has_path = in_struct and kind.get_field_index(_PATH) >= 0
-    key = f"{image}.{_PATH}" if has_path else _text_column(schema)
+    key = (image, _PATH) if has_path else _text_column(schema)
     label, remarks = _label(schema, features)
-    rest = [name for name in schema.names if name not in (image, label, key)]
+    used = (image, label, *(key or ())[:1])
+    rest = [name for name in schema.names if name not in used]
     others = [name for name in rest if not _has_bytes(schema.field(name).type)]
     names = features.get(label or "", {}).get("names", ())
     return Columns(
-        image=f"{image}.{_BYTES}" if in_struct else image,
+        image=(image, _BYTES) if in_struct else (image,),
         key=key,
         label=label,
         others=tuple(others),
@@ -126,25 +125,54 @@ def _label(
     return chosen, (remark,) if others else ()
 
 
-def _text_column(schema: Any) -> str | None:
+def _text_column(schema: Any) -> ColumnPath | None:
     """Return the column of the keys: the first of a usual name that holds text."""
-    import pyarrow.types
-
     names = (name for name in KEY_NAMES if name in schema.names)
-    return next((n for n in names if pyarrow.types.is_string(schema.field(n).type)), None)
+    return next(((name,) for name in names if _is_text(schema.field(name).type)), None)
 
 
 def _may_be_image(kind: Any) -> bool:
     if _is_struct(kind):
         at = kind.get_field_index(_BYTES)
-        return at >= 0 and _is_bytes(kind.field(at).type)
-    return _is_bytes(kind)
+        return at >= 0 and _is_content(kind.field(at).type)
+    return _is_content(kind)
+
+
+def _is_content(kind: Any) -> bool:
+    """Tell whether values of a type are bytes as whole files are stored."""
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
 def _has_bytes(kind: Any) -> bool:
-    """Tell whether values of a type are bytes, or hold some."""
+    """Tell whether values of a type are bytes of any kind, or hold some."""
+    from pyarrow import types
+
+    kind = _plain(kind)
+    views = types.is_fixed_size_binary(kind) or types.is_binary_view(kind)
     children = [kind.field(at).type for at in range(kind.num_fields)]
-    return _is_bytes(kind) or any(map(_has_bytes, children))
+    return _is_content(kind) or bool(views) or any(map(_has_bytes, children))
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    kind = _plain(kind)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type that values are stored as: without a dictionary, or a name given to it."""
+    import pyarrow
+
+    while True:
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pyarrow.BaseExtensionType):
+            kind = kind.storage_type
+        else:
+            return kind
 
 
 def _is_struct(kind: Any) -> bool:
@@ -153,19 +181,39 @@ def _is_struct(kind: Any) -> bool:
     return bool(pyarrow.types.is_struct(kind))
 
 
-def _is_bytes(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-
 def _is_whole(kind: Any) -> bool:
     import pyarrow.types
 
     return bool(pyarrow.types.is_integer(kind))
 
 
-def missing_columns(columns: Columns, names: Sequence[str]) -> list[str]:
-    """Return which of the columns that are read a file does not have."""
-    wanted = (columns.image, columns.key, columns.label, *columns.others)
-    return [name for name in wanted if name and name.partition(".")[0] not in names]
+def missing_columns(columns: Columns, schema: Any) -> list[str]:
+    """Return which of the columns that are read a file of this ``pyarrow.Schema`` does not have."""
+    rest = [(name,) for name in (columns.label, *columns.others) if name is not None]
+    keys = [] if columns.key is None else [columns.key]
+    missing = [dotted(path) for path in (*keys, *rest) if not _has(schema, path)]
+    image = columns.image
+    if not _has(schema, image) or not _may_be_image(schema.field(image[0]).type):
+        missing.insert(0, dotted(image))
+    return missing
+
+
+def _has(schema: Any, path: ColumnPath) -> bool:
+    kind: Any = schema.field(path[0]).type if path[0] in schema.names else None
+    for name in path[1:]:
+        at = kind.get_field_index(name) if kind is not None and _is_struct(kind) else -1
+        kind = kind.field(at).type if at >= 0 else None
+    return kind is not None
+
+
+def dotted(path: ColumnPath) -> str:
+    """Return how Arrow is asked for a column, and messages call it; of several the same."""
+    return ".".join(path)
+
+
+def values_at(table: Any, path: ColumnPath) -> Any:
+    """Return the values of a column of a ``pyarrow.Table`` or ``RecordBatch``, null where it is."""
+    values = table.column(path[0])
+    for name in path[1:]:
+        values = values.flatten()[values.type.get_field_index(name)]
+    return values

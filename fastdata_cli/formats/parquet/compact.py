@@ -50,8 +50,6 @@ class _Reader:
         }
 
     def record(self, depth: int) -> dict[int, Any]:
-        if depth > _DEEPEST:
-            raise ValueError("structs nested too deeply")
         found: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -61,6 +59,8 @@ class _Reader:
         return found
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError("values nested too deeply")
         if kind not in self._kinds:
             raise ValueError(f"a value of kind {kind}")
         return self._kinds[kind](depth + 1)

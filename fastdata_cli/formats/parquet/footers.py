@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, FastdataError, UnsupportedError
-from fastdata_cli.formats.parquet.columns import Columns, find_columns, missing_columns
+from fastdata_cli.formats.parquet.columns import (
+    ColumnPath,
+    Columns,
+    dotted,
+    find_columns,
+    missing_columns,
+)
 from fastdata_cli.formats.parquet.compact import Record, parse
 from fastdata_cli.formats.parquet.groups import Groups, open_file
 
@@ -86,7 +92,7 @@ def read_footers(paths: Sequence[Path], field: str | None) -> Footers:
     firsts = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
     if firsts[-1] and elsewhere:
         raise UnsupportedError(
-            f"{paths[0]}: its images lie elsewhere, {columns.image} holds nothing",
+            f"{paths[0]}: its images lie elsewhere, {dotted(columns.image)} holds nothing",
             hint="convert the files that it names (fastdata convert - takes a list), or have "
             "their bytes put into it first",
         )
@@ -131,20 +137,20 @@ def _row_groups(path: Path) -> list[Record]:
     return groups
 
 
-def _image_chunk(group: Record, image: str, path: Path) -> ImageChunk:
+def _image_chunk(group: Record, image: ColumnPath, path: Path) -> ImageChunk:
     """Return what the footer says of the image column in one row group."""
-    wanted, rows = [part.encode() for part in image.split(".")], group[_GROUP_ROWS]
+    wanted, rows = [part.encode() for part in image], group[_GROUP_ROWS]
     chunks = (chunk[_META] for chunk in group[_CHUNKS])
     found = next((chunk for chunk in chunks if chunk[_PATH] == wanted), None)
     if found is None or found[_VALUES] != rows or rows < 0:
-        raise _contradiction(path, f"a row group has not {rows} values of {image}")
+        raise _contradiction(path, f"a row group has not {rows} values of {dotted(image)}")
     nulls = found.get(_STATISTICS, {}).get(_NULLS)
     size, codec = int(found[_BYTES]), _CODECS.get(found[_CODEC], f"codec {found[_CODEC]}")
     return ImageChunk(rows, min(max(size, 0), _MOST_BYTES), codec, nulls == rows)
 
 
 def _require_columns(columns: Columns, schema: Any, path: Path, first: Path) -> None:
-    missing = missing_columns(columns, schema.names)
+    missing = missing_columns(columns, schema)
     if missing:
         raise UnsupportedError(
             f"{path}: has no column {missing[0]}, which {first} has",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError, words_of
 from fastdata_cli.extents import Column
+from fastdata_cli.formats.parquet.columns import ColumnPath, dotted
 
 BLOCK_BYTES = 32 << 20
 _KEPT_BYTES = 96 << 20
@@ -56,11 +57,11 @@ class RowBlocks:
 
     Args:
         groups: the row groups.
-        columns: what is read of them; dots lead into structs.
+        columns: what is read of them.
     """
 
-    def __init__(self, groups: Groups, columns: Sequence[str]) -> None:
-        self._groups, self._columns = groups, list(columns)
+    def __init__(self, groups: Groups, columns: Sequence[ColumnPath]) -> None:
+        self._groups, self._columns = groups, columns
         each = np.maximum(groups.sizes // np.maximum(groups.rows, 1), 1)
         self._block_rows = np.maximum(BLOCK_BYTES // each, 1)
         self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()
@@ -117,8 +118,9 @@ class RowBlocks:
             decoded = next(self._stream[1], None)
             if decoded is None or decoded.num_rows != wanted:
                 raise ValueError("it has fewer rows than the footer says")
+            decoded = decoded.select([path[0] for path in self._columns])
             decoded.validate()
-        except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as problem:
+        except (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError) as problem:
             self._stream = (-1, iter(()))
             detail = f"{self._groups.name(group)}: {words_of(problem)}"
             self._broken[group] = self._next, detail
@@ -134,13 +136,14 @@ class RowBlocks:
         yield from file.iter_batches(
             batch_size=int(self._block_rows[group]),
             row_groups=[int(groups.number[group])],
-            columns=self._columns,
+            columns=list(map(dotted, self._columns)),
             use_threads=False,
         )
 
     def _keep(self, key: tuple[int, int], decoded: Any) -> None:
+        again = self._kept.pop(key, None)  # on the way to a block behind it
+        self._kept_bytes += decoded.nbytes - (0 if again is None else again.nbytes)
         self._kept[key] = decoded
-        self._kept_bytes += decoded.nbytes
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
 

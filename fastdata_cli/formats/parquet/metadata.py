@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any
 
 from fastdata_cli.errors import BadSampleError, words_of
@@ -12,13 +10,13 @@ from fastdata_cli.extents import Column
 from fastdata_cli.formats.parquet.groups import RowBlocks
 from fastdata_cli.sample import metadata_text
 
-_AS_TEXT = (datetime, date, time, timedelta, Decimal)
+_AS_THEY_ARE = (str, int, float, type(None))
 
 
 def metadata_texts(blocks: RowBlocks, indices: Column) -> list[str | None]:
     """Return what stands in the blocks' columns as JSON, one object or nothing a row.
 
-    Nulls are left out; times and decimal numbers become text.
+    Nulls are left out; what JSON does not have (times, decimal numbers) becomes text.
 
     Raises:
         BadSampleError: a block cannot be decoded, or holds a text that is not UTF-8.
@@ -46,4 +44,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(each) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return str(value) if isinstance(value, _AS_TEXT) else value
+    return value if isinstance(value, _AS_THEY_ARE) else str(value)

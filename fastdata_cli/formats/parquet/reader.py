@@ -17,6 +17,7 @@ from fastdata_cli.errors import BadSampleError, DamagedDatasetError, words_of
 from fastdata_cli.extents import Bytes, Column
 from fastdata_cli.formats.base import Images, IndexedReader
 from fastdata_cli.formats.foreign import distinct_keys
+from fastdata_cli.formats.parquet.columns import dotted, values_at
 from fastdata_cli.formats.parquet.footers import read_footers
 from fastdata_cli.formats.parquet.groups import RowBlocks, binary_views, open_file
 from fastdata_cli.formats.parquet.metadata import metadata_texts
@@ -73,8 +74,9 @@ class ParquetReader(IndexedReader[_Opened]):
 
     def _open(self) -> _Opened:
         groups, columns = self._footers.groups, self._footers.columns
-        others = RowBlocks(groups, columns.others) if columns.others else None
-        return _Opened(RowBlocks(groups, [columns.image]), others)
+        others = [(name,) for name in columns.others]
+        metadata = RowBlocks(groups, others) if others else None
+        return _Opened(RowBlocks(groups, [columns.image]), metadata)
 
     def _close(self, handle: _Opened) -> None:
         """Nothing to do: files are closed with the blocks."""
@@ -103,15 +105,16 @@ class ParquetReader(IndexedReader[_Opened]):
         import pyarrow
 
         columns = self._footers.columns
-        wanted = [name for name in (columns.key, columns.label) if name is not None]
+        label = None if columns.label is None else (columns.label,)
+        wanted = [dotted(each) for each in (columns.key, label) if each is not None]
         try:
             file = open_file(path)
-            table = file.read(columns=wanted, use_threads=False).flatten()
+            table = file.read(columns=wanted, use_threads=False)
             count = file.metadata.num_rows
             labels = np.full(count, UNLABELLED, np.int64)
-            if columns.label is not None:
-                labels = _whole_numbers(table.column(columns.label))
-            paths = [None] * count if columns.key is None else _names(table.column(columns.key))
+            if label is not None:
+                labels = _whole_numbers(values_at(table, label))
+            paths = [None] * count if columns.key is None else _names(values_at(table, columns.key))
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as problem:
             raise DamagedDatasetError(
                 f"{path}: labels and names cannot be read ({words_of(problem)})", path=str(path)
@@ -132,10 +135,7 @@ class ParquetReader(IndexedReader[_Opened]):
         return Images(arena, offsets)
 
     def _views(self, block: Any, rows: Column) -> list[Bytes | None]:
-        values = block.column(0)
-        if "." in self._footers.columns.image:
-            (values,) = values.flatten()
-        return binary_views(values, rows)
+        return binary_views(values_at(block, self._footers.columns.image), rows)
 
     def _without_bytes(self, index: int) -> BadSampleError:
         key = self._table.get().keys[index]
@@ -169,7 +169,7 @@ class ParquetReader(IndexedReader[_Opened]):
             "row_groups": len(groups),
             "rows_per_group": [min(rows, default=0), max(rows, default=0)],
             "codec": ", ".join(self._footers.codecs),
-            "image": columns.image,
+            "image": dotted(columns.image),
             "label": columns.label,
         }
         remarks = [*self._shards.remarks, *columns.remarks, *_kinds(self._shards.paths)]

@@ -149,7 +149,7 @@ def _indexed(index_file: Path) -> ShardSet:
     index, folder = SetIndex.read(index_file), index_file.parent
     paths = tuple(folder / entry.name for entry in index.shards)
     for path, entry in zip(paths, index.shards, strict=True):
-        found = path.stat().st_size if path.is_file() else None
+        found = path.stat().st_size if os.path.isfile(path) else None
         if found is None:
             raise DamagedDatasetError(f"{path} is missing; {index_file.name} names it")
         if found != entry.bytes:

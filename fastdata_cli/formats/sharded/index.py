@@ -20,16 +20,66 @@ from numpy.typing import NDArray
 
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.formats.base import manifest_text
-from fastdata_cli.json_text import parse
+from fastdata_cli.json_text import parse_object
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.manifest import Manifest
-from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
+from fastdata_cli.storage.table import (
+    SampleTable,
+    lead_outside,
+    npy_array,
+    npy_bytes,
+    require_column,
+)
 
 FOOTER_VERSION = 1
 FOOTER_BYTES = 512
 
+_FOOTER = ("fastdata_footer", "file_bytes", "manifest")
+_PLACES = ("begins", "lengths")
+_MOST_SHARDS = 1 << 48
+
 Put = Callable[[str, bytes], int]
 """Appends named content to a shard; returns the byte of the file at which the content begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where some content lies in a file."""
+
+    begin: int
+    length: int
+    digest: str
+    """xxh3-64 of the content."""
+
+    @classmethod
+    def parse(cls, record: Any, size: int) -> Place:
+        """Return the place that ``[begin, bytes, xxh3-64]`` tells of, in a file of ``size`` bytes.
+
+        Raises:
+            ValueError, TypeError: nothing can lie there.
+        """
+        begin, length, wanted = record
+        if not (type(begin) is type(length) is int and isinstance(wanted, str)):
+            raise TypeError("a place is two whole numbers and a text")
+        if not 0 <= begin <= begin + length <= size:
+            raise ValueError(f"a place that is not in the {size} bytes of the file")
+        return cls(begin, length, wanted)
+
+    def read(self, path: Path, what: str) -> bytes:
+        """Return the content.
+
+        Args:
+            what: it is, in errors.
+
+        Raises:
+            DamagedDatasetError: it is not what was written.
+        """
+        with open(path, "rb") as file:
+            file.seek(self.begin)
+            content = file.read(self.length)
+        if digest(content) != self.digest:
+            raise DamagedDatasetError(f"{what}: its checksum does not match")
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +92,15 @@ class OwnShard:
     """xxh3-64 of the footer, which in turn holds that of the manifest, and so on: of all."""
     folder: str
     """What messages put in front of the name of a column."""
+    stored: Mapping[str, Place]
+    """Where the columns of its index lie."""
+    set_size: int
+    """How many shards it was written with, itself included."""
 
     @property
     def samples(self) -> int:
         """How many samples it holds."""
         return self.manifest.schema.num_samples or 0
-
-    @property
-    def set_size(self) -> int:
-        """How many shards it was written with, itself included."""
-        return int(self.manifest.layout["shards"])
 
     def columns(self, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
         """Read columns of the index, all by default.
@@ -59,27 +108,40 @@ class OwnShard:
         Raises:
             DamagedDatasetError: a column is missing, or not what the manifest says.
         """
-        places: Mapping[str, list[Any]] = self.manifest.layout["columns"]
         found = {}
-        with open(self.path, "rb") as file:
-            for name in places if names is None else names:
-                where = f"{self.path}: {self.folder}{name}.npy"
-                begin, length, wanted = places[name]
-                file.seek(begin)
-                content = file.read(length)
-                if digest(content) != wanted:
-                    raise DamagedDatasetError(f"{where}: its checksum does not match")
-                found[name] = npy_array(content, where=where)
+        for name in self.stored if names is None else names:
+            where = f"{self.path}: {self.folder}{name}.npy"
+            found[name] = npy_array(self.stored[name].read(self.path, where), where=where)
         return found
 
     def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where each image begins in the file, and its bytes: int64[N] each."""
-        columns = self.columns(("begins", "lengths"))
-        return columns["begins"], columns["lengths"]
+        """Return where each image begins in the file, and its bytes: int64[N] each.
+
+        Raises:
+            DamagedDatasetError: these are no such columns, or lead outside of the file.
+        """
+        columns = self.columns(_PLACES)
+        for name, column in columns.items():
+            require_column(column, "int64", where=f"{self.path}: {self.folder}{name}.npy")
+            self._require_rows(len(column))
+        begins, lengths = (columns[name] for name in _PLACES)
+        if lead_outside(begins, lengths, self.path.stat().st_size):
+            raise DamagedDatasetError(f"{self.path}: its index leads outside of the file")
+        return begins, lengths
 
     def table(self) -> SampleTable:
-        """Return the sample table."""
-        return SampleTable.from_columns(self.columns(), where=str(self.path))
+        """Return the sample table.
+
+        Raises:
+            DamagedDatasetError: a column is missing, or is not what it should be.
+        """
+        table = SampleTable.from_columns(self.columns(), where=str(self.path))
+        self._require_rows(len(table))
+        return table
+
+    def _require_rows(self, rows: int) -> None:
+        if rows != self.samples:
+            raise DamagedDatasetError(f"{self.path}: {rows} rows for {self.samples} samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,32 +189,51 @@ def open_shard(path: Path, line: bytes, folder: str) -> OwnShard | None:
         DamagedDatasetError: the footer is damaged, or of a later version.
     """
     size = path.stat().st_size
-    begin, length, wanted = _parse_footer(line, size, f"{path}: {folder}footer.json")
-    if begin < 0:
+    place = _parse_footer(line, size, f"{path}: {folder}footer.json")
+    if place is None:
         return None
-    with open(path, "rb") as file:
-        file.seek(begin)
-        text = file.read(length)
     where = f"{path}: {folder}manifest.json"
-    if digest(text) != wanted:
-        raise DamagedDatasetError(f"{where}: its checksum does not match")
-    return OwnShard(path, Manifest.from_json(text, where=where), digest(line), folder)
+    manifest = Manifest.from_json(place.read(path, where), where=where)
+    stored, set_size = _parse_layout(manifest.layout, size, where)
+    return OwnShard(path, manifest, digest(line), folder, stored, set_size)
 
 
-def _parse_footer(line: bytes, size: int, where: str) -> tuple[int, int, str]:
+def _parse_layout(
+    layout: Mapping[str, Any], size: int, where: str
+) -> tuple[Mapping[str, Place], int]:
+    """Return where the columns lie in a file of so many bytes, and how many shards there are."""
     try:
-        footer = parse(line)
-        version, file_bytes = footer["fastdata_footer"], footer["file_bytes"]
-        begin, length, wanted = footer["manifest"]
-    except (ValueError, KeyError, TypeError) as problem:
+        stored = {name: Place.parse(each, size) for name, each in layout["columns"].items()}
+        shards = layout["shards"]
+        if type(shards) is not int or not 0 <= shards < _MOST_SHARDS:
+            raise ValueError("no number of shards")
+        if not stored.keys() >= set(_PLACES):
+            raise ValueError(f"the columns {' and '.join(_PLACES)} are not there")
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise DamagedDatasetError(
+            f"{where}: its layout is none of a shard ({problem})"
+        ) from problem
+    return stored, shards
+
+
+def _parse_footer(line: bytes, size: int, where: str) -> Place | None:
+    """Return where the manifest lies; None if the footer is about a file of another size."""
+    try:
+        footer = parse_object(line)
+        version, file_bytes, place = (footer[name] for name in _FOOTER)
+    except (ValueError, KeyError) as problem:
         raise DamagedDatasetError(f"{where}: the footer cannot be read") from problem
     if version != FOOTER_VERSION:
         raise DamagedDatasetError(
             f"{where}: footer version {version}; this fastdata reads {FOOTER_VERSION}",
             hint="upgrade fastdata-cli",
         )
-    # Other files in front of this one: its offsets mean nothing in this file.
-    return (begin, length, wanted) if file_bytes == size else (-1, 0, "")
+    if file_bytes != size:  # other files in front of this one: its offsets mean nothing here
+        return None
+    try:
+        return Place.parse(place, size)
+    except (ValueError, TypeError) as problem:
+        raise DamagedDatasetError(f"{where}: the footer cannot be read ({problem})") from problem
 
 
 def rows(table: SampleTable, span: range) -> SampleTable:

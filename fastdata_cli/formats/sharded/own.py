@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
+from fastdata_cli.formats.base import not_as_opened
 from fastdata_cli.formats.sharded.find import ShardSet
 from fastdata_cli.formats.sharded.index import OwnShard
 from fastdata_cli.formats.sharded.kind import ShardKind
@@ -59,20 +60,25 @@ class OwnSource:
         self.manifest: Manifest | None = manifest
         self.schema = manifest.schema
         self._kind = kind
+        self._footers: Sequence[str] = ()
         missing = 0
         if shards.index is not None:
             self.counts: Sequence[int] = [entry.samples for entry in shards.index.shards]
         else:
-            self.counts = [shard.samples for shard in self._opened()]
-            missing = _missing(list(self._opened()))
+            opened = list(self._opened())
+            self.counts = [shard.samples for shard in opened]
+            self._footers = [shard.digest for shard in opened]
+            missing = _missing(opened)
         self.notes: Mapping[str, int] = {"missing-shard": missing} if missing else {}
 
     def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places that the indexes of the shards hold."""
-        pairs = [shard.places() for shard in self._opened()]
-        empty = np.empty(0, np.int64)
-        begins = np.concatenate([empty, *(begins for begins, _ in pairs)])
-        return begins, np.concatenate([empty, *(lengths for _, lengths in pairs)])
+        begins, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for shard, count in zip(self._opened(grown=True), self.counts, strict=True):
+            ours = slice(count if shard.samples > count else None)
+            for column, found in zip((begins, lengths), shard.places(), strict=True):
+                column.append(found[ours])
+        return np.concatenate(begins), np.concatenate(lengths)
 
     def table(self, maps: FileMaps | None = None) -> SampleTable:
         """Return the joined tables of the shards; they need no maps."""
@@ -94,17 +100,29 @@ class OwnSource:
         layout = dict(self._kind.layout)
         return {**layout, "notes": remarks} if remarks else layout
 
-    def _opened(self) -> Iterator[OwnShard]:
+    def _opened(self, *, grown: bool = False) -> Iterator[OwnShard]:
+        """Open the shards anew.
+
+        Args:
+            grown: the larger file that an append has put in the place of one will do.
+        """
         entries = self.shards.index.shards if self.shards.index is not None else ()
         for number, path in enumerate(self.shards.paths):
             shard = self._kind.open_own(path)
-            if shard is None or (entries and not _is_named(shard, entries[number])):
+            if entries and (shard is None or not _is_named(shard, entries[number])):
                 raise DamagedDatasetError(
                     f"{path}: not the shard that its index names",
                     hint="it was changed or exchanged after the set was written",
                     path=str(path),
                 )
+            if shard is None or not self._is_as_before(shard, number, grown=grown):
+                raise not_as_opened(path)
             yield shard
+
+    def _is_as_before(self, shard: OwnShard, number: int, *, grown: bool) -> bool:
+        if not self._footers or shard.digest == self._footers[number]:
+            return True
+        return grown and self.manifest is not None and shard.manifest.continues(self.manifest)
 
 
 def open_own_source(shards: ShardSet, kind: ShardKind) -> OwnSource | None:

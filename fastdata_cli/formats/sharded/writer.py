@@ -17,7 +17,6 @@ from fastdata_cli.contract import Part, Receipt, Target
 from fastdata_cli.errors import (
     DamagedDatasetError,
     DestinationExistsError,
-    StorageError,
     UsageError,
 )
 from fastdata_cli.formats.sharded.cutter import (
@@ -32,7 +31,7 @@ from fastdata_cli.formats.sharded.index import ShardIndex, rows
 from fastdata_cli.formats.sharded.kind import ShardKind
 from fastdata_cli.formats.sharded.own import open_own_source
 from fastdata_cli.formats.sharded.set import SetIndex, ShardEntry, ShardPattern, index_path
-from fastdata_cli.formats.staged import AppendingWriter
+from fastdata_cli.formats.staged import AppendingWriter, has_bytes
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Batch
@@ -98,19 +97,34 @@ class ShardedWriter(AppendingWriter):
     def begin(self, fingerprint: str) -> Sequence[Receipt]:
         """Take the staging place; refuse shards that stand in the way."""
         receipts = super().begin(fingerprint)
-        known = {entry.name for entry in self._before}
-        for path in self._pattern.standing() if self._pattern else ():
-            if path.name in known:
-                continue
-            if not self.target.overwrite or self.kind.open_own(path) is None:
-                self.abort(keep=any(receipt.part.source_stop for receipt in receipts))
-                what = "exists already" if not self.target.overwrite else "is not of fastdata"
-                raise DestinationExistsError(
-                    f"{path} {what}, and {self.target.path.name} stands for it",
-                    hint="move it away, or choose another destination",
-                    path=str(path),
-                )
+        try:
+            self._require_replaceable()
+        except BaseException:
+            self.abort(keep=any(receipt.part.source_stop for receipt in receipts))
+            raise
         return receipts
+
+    def _require_replaceable(self) -> list[Path]:
+        """Return the shards that stand there and are to go; raise if one is not ours to remove."""
+        known = {entry.name for entry in self._before}
+        standing = self._pattern.standing() if self._pattern else []
+        replaced = [path for path in standing if path.name not in known]
+        for path in replaced:
+            if self.target.overwrite and self._is_ours(path):
+                continue
+            what = "is no whole shard of fastdata" if self.target.overwrite else "exists already"
+            raise DestinationExistsError(
+                f"{path} {what}, and {self.target.path.name} stands for it",
+                hint="move it away, or choose another destination",
+                path=str(path),
+            )
+        return replaced
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            return self.kind.open_own(path) is not None
+        except (DamagedDatasetError, OSError):
+            return False
 
     @cached_property
     def _before(self) -> tuple[ShardEntry, ...]:
@@ -145,29 +159,40 @@ class ShardedWriter(AppendingWriter):
     def _create(self) -> None:
         """Nothing to do: shards are made as they are needed."""
 
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        ends = self._staged_ends(receipts)
+        return all(has_bytes(self._lies_at(path), end.bytes) for path, end in ends.items())
+
+    def _lies_at(self, staged: Path) -> Path:
+        """Return where a shard is: an interrupted publish may have put it in its final place.
+
+        What stands there otherwise is not ours, or is what the run replaces in the end.
+        """
+        taken = self._pattern and self.staging.is_publishing and not staged.exists()
+        return self.target.path.with_name(staged.name) if taken else staged
+
+    def _staged_ends(self, receipts: Sequence[Receipt]) -> dict[Path, ShardEnd]:
+        """Return how far each shard was filled after these parts, by its place while staged."""
+        return {self.staging.data / self._name(end.shard): end for end in shard_ends(receipts)}
+
     def _resume(self, receipts: Sequence[Receipt]) -> None:
-        ends = {self.staging.data / self._name(end.shard): end for end in shard_ends(receipts)}
+        ends = self._staged_ends(receipts)
         for path in self.staging.data.iterdir():
             if path not in ends:
                 durable.remove(path)
         for path, end in ends.items():
             self._take_back(path)
-            if path.stat().st_size < end.bytes:
-                raise StorageError(
-                    f"{path} is shorter than its journal says",
-                    hint=f"delete {self.staging.root} and run the same command again",
-                    path=str(path),
-                )
             os.truncate(path, end.bytes)
         self._resumed(receipts, ends)
 
     def _take_back(self, staged: Path) -> None:
         """Fetch a shard that an interrupted publish had put in its final place already."""
-        if staged.exists():
+        found = self._lies_at(staged)
+        if found == staged:
             return
-        if self._pattern and self.target.standing is None:
+        if self.target.standing is None:
             self._index.unlink(missing_ok=True)
-        os.rename(self.target.path.with_name(staged.name), staged)
+        os.rename(found, staged)
 
     def _store(self, part: Part, batch: Batch) -> Mapping[str, Any]:
         before = self.receipts.get(part.index - 1)
@@ -217,7 +242,7 @@ class ShardedWriter(AppendingWriter):
         if self.target.overwrite:
             durable.sync_tree(self.staging.data)
             # From here to the new index a reader refuses the set: it never sees two sets mixed.
-            for path in (self._index, *self._pattern.standing()):
+            for path in (self._index, *self._require_replaceable()):
                 path.unlink(missing_ok=True)
                 durable.sync_directory(folder)
         names = [self._name(end.shard) for end in shard_ends(self.in_order())]

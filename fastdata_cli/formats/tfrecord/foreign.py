@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import UsageError
-from fastdata_cli.formats.foreign import DAMAGED, KEY_NAMES, LABEL_NAMES, distinct_keys
+from fastdata_cli.formats.foreign import KEY_NAMES, LABEL_NAMES, distinct_keys, usable_labels
 from fastdata_cli.formats.tfrecord import framing
 from fastdata_cli.formats.tfrecord.example import Place, bytes_value, features_in, values_of
 from fastdata_cli.formats.tfrecord.framing import Damage, Record
 from fastdata_cli.formats.tfrecord.sample import CLASS_NAME, FILE_NAME, IMAGE, INDEX, LABEL, PREFIX
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.imaging.sniff import DECODED, PICTURES, SNIFF_BYTES, sniff
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import UNLABELLED, Reject
@@ -90,7 +91,9 @@ class SampleBuilder:
         before, number, ours = len(self._images), 0, False
         for number, found in enumerate(framing.records(data)):
             if isinstance(found, Damage):
-                self._reject(name, found.record, DAMAGED, f"byte {found.at}: {found.detail}")
+                self._reject(
+                    name, found.record, DAMAGED_CONTAINER, f"byte {found.at}: {found.detail}"
+                )
                 break
             try:
                 places = features_in(data, Place(found.begin, found.begin + found.size))
@@ -103,12 +106,13 @@ class SampleBuilder:
         else:
             if ours and not has_index:
                 detail = "written by fastdata, and the index at its end is not there: it was cut"
-                self._reject(name, number + 1, DAMAGED, detail)
+                self._reject(name, number + 1, DAMAGED_CONTAINER, detail)
         self._counts.append((len(self._images) - before) // 2)
 
     def finished(self) -> ForeignRows:
         """Return everything."""
-        labels = self._rows.codes()
+        labels, notes = usable_labels(self._rows.codes())
+        self._notes.update(notes)
         unlabelled = int((labels == UNLABELLED).sum())
         if unlabelled < len(labels):
             self._notes["unlabelled"] = unlabelled

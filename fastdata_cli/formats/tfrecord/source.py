@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError, UnsupportedError
 from fastdata_cli.extents import Column, Extents, Packing, Window
-from fastdata_cli.formats.foreign import DAMAGED
 from fastdata_cli.formats.located import Locator
 from fastdata_cli.formats.sharded.compressed import refuse_compressed
 from fastdata_cli.formats.sharded.find import ShardSet
@@ -25,6 +24,7 @@ from fastdata_cli.formats.tfrecord.foreign import (
     metadata_of,
 )
 from fastdata_cli.formats.tfrecord.index import open_own
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import Payload, Schema, metadata_text
 from fastdata_cli.storage.mapping import FileMaps, MappedFile
@@ -94,7 +94,7 @@ class ForeignSource:
     def _nothing_usable(self) -> DamagedDatasetError | UnsupportedError:
         """Return the error for files that hold not one sample."""
         root, rows = str(self.shards.root), self.rows
-        damage = next((each for each in rows.rejects if each.reason == DAMAGED), None)
+        damage = next((each for each in rows.rejects if each.reason == DAMAGED_CONTAINER), None)
         if damage is not None:
             return DamagedDatasetError(damage.detail, path=root)
         names = ", ".join(sorted(rows.features)) or "no features at all"

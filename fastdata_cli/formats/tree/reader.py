@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastdata_cli import registry
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import BadSampleError, DamagedDatasetError
-from fastdata_cli.formats.base import TABLE_CHANGED, Images, IndexedReader, files_below
+from fastdata_cli.formats.base import TABLE_CHANGED, Images, IndexedReader
 from fastdata_cli.formats.tree import sidecar as tree_sidecar
 from fastdata_cli.formats.tree.classes import load_classes
 from fastdata_cli.formats.tree.files import read_file, read_files
@@ -24,6 +24,7 @@ from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_bytes
 from fastdata_cli.options import Options, option
 from fastdata_cli.sample import Payload, Reject, Sample, Schema, metadata_of
+from fastdata_cli.storage.disk_files import files_below
 from fastdata_cli.storage.gather import arena_for
 from fastdata_cli.storage.labels import LabelTable, load_labels
 from fastdata_cli.storage.listing import Listing, list_image, list_tree

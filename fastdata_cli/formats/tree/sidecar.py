@@ -20,9 +20,10 @@ import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.key_table import KeyTable
+from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.storage.staging import is_exchanging
-from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes
+from fastdata_cli.storage.table import SampleTable, npy_array, npy_bytes, text_column
 
 _MANIFEST = "manifest.json"
 _ALWAYS = ("labels.npy", "checksums.npy", "key_offsets.npy")
@@ -86,7 +87,7 @@ def load(tree: Path) -> Sidecar | None:
     table = SampleTable.from_columns(columns, where=str(path))
     names = table.keys
     if "names" in columns and "name_offsets" in columns:
-        names = KeyTable(columns["names"], columns["name_offsets"])
+        names = text_column(columns, "names", "name_offsets", where=str(path))
     if not len(table) == len(names) == manifest.schema.num_samples:
         raise DamagedDatasetError(
             f"{path}: {len(table)} rows and {len(names)} names for "
@@ -94,14 +95,14 @@ def load(tree: Path) -> Sidecar | None:
             hint="move it away to read the folder as a plain tree",
             path=str(path),
         )
-    astray = next((text for text in names.texts() if _leads_out(text)), None)
+    astray = next(filter(_leads_out, names), None)
     if astray is not None:
-        raise DamagedDatasetError(f"{path}: names a file outside the tree: {astray}")
+        raise DamagedDatasetError(f"{path}: names a file outside the tree: {to_text(astray)}")
     return Sidecar(manifest, table, names)
 
 
-def _leads_out(text: str) -> bool:
-    return text.startswith("/") or (".." in text and ".." in text.split("/"))
+def _leads_out(name: str) -> bool:
+    return name.startswith("/") or (".." in name and ".." in name.split("/"))
 
 
 def save(path: Path, manifest_json: str, table: SampleTable, names: KeyTable) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.contract import Part, PartLimits, Receipt, Target
-from fastdata_cli.errors import DamagedDatasetError, DestinationExistsError, UnsupportedError
-from fastdata_cli.formats.base import StagedWriter, manifest_text
+from fastdata_cli.errors import DestinationExistsError, UnsupportedError
+from fastdata_cli.formats.base import manifest_text
+from fastdata_cli.formats.staged import StagedWriter, has_bytes
 from fastdata_cli.formats.tree import sidecar as tree_sidecar
 from fastdata_cli.formats.tree.names import default_name, file_names
 from fastdata_cli.key_table import KeyTable
@@ -61,12 +62,13 @@ class TreeWriter(StagedWriter):
     def _create(self) -> None:
         self.staging.item.mkdir()
 
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        table = self.staging.side.table(receipts)
+        names = map(to_bytes, self._names(table.keys, receipts))
+        sizes = zip(names, table.lengths.tolist(), strict=True)
+        return all(has_bytes(self._folder + name, size) for name, size in sizes)
+
     def _resume(self, receipts: Sequence[Receipt]) -> None:
-        if not self.staging.item.is_dir():
-            raise DamagedDatasetError(
-                f"{self.staging.item} is not there any more",
-                hint=f"delete {self.staging.root} and run the command again",
-            )
         known = digests(self._names(self.staging.side.table(receipts).keys, receipts))
         for folder, _, files in os.walk(os.fsencode(self.staging.item), topdown=False):
             below = folder.removeprefix(self._folder.rstrip(b"/")).lstrip(b"/")

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdata_cli.formats.foreign import DAMAGED, has_repeats
+from fastdata_cli.formats.foreign import has_repeats, usable_labels
 from fastdata_cli.formats.webdataset.members import TarMembers, plain_name
 from fastdata_cli.formats.webdataset.names import ENCODED_FIELDS, PIXEL_FIELD, split_field
 from fastdata_cli.formats.webdataset.npy import NpyLayout, npy_layout
 from fastdata_cli.formats.webdataset.sample import LABEL_FIELD
 from fastdata_cli.formats.webdataset.side import SideFields, is_text
 from fastdata_cli.formats.webdataset.walk import Bytes, Damage
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.keys import to_text
 from fastdata_cli.sample import UNLABELLED, Payload, Reject
@@ -101,17 +102,18 @@ class SampleBuilder:
 
     def finished(self) -> ForeignRows:
         """Return everything."""
+        labels, notes = usable_labels(np.array(self._labels, np.int64))
         return ForeignRows(
             keys=distinct_keys(self._keys, self._names),
             counts=tuple(len(table) for table in self._keys),
             begins=np.array(self._begins, np.int64),
             lengths=np.array(self._lengths, np.int64),
-            labels=np.array(self._labels, np.int64),
+            labels=labels,
             odd_labels=np.array(self._odd_labels, np.int64),
             side=self.side,
             layout=self.layout,
             rejects=tuple(self.rejects),
-            ignored=self.ignored,
+            ignored=self.ignored + Counter(notes),
             fields=tuple(sorted(self.fields)),
             several=tuple(sorted(self.several)),
             flavours=tuple(sorted(self.flavours)),
@@ -273,4 +275,4 @@ def _torn_stem(members: TarMembers) -> str | None:
 
 def _damage_reject(shard: str, damage: Damage) -> Reject:
     detail = f"{shard}, byte {damage.at}: {damage.detail}"
-    return Reject(plain_name(damage.name) or shard, DAMAGED, detail)
+    return Reject(plain_name(damage.name) or shard, DAMAGED_CONTAINER, detail)

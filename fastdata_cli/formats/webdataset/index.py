@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fastdata_cli.formats.sharded.index import (
     FOOTER_BYTES,
@@ -41,8 +39,7 @@ def append_index(descriptor: int, position: int, index: ShardIndex) -> str:
 
 def samples_end(shard: OwnShard) -> int:
     """Return where the samples of a tar end: the members of the index follow them."""
-    places: Iterable[list[Any]] = shard.manifest.layout["columns"].values()
-    return min(int(begin) for begin, _, _ in places) - BLOCK
+    return min(place.begin for place in shard.stored.values()) - BLOCK
 
 
 def open_own(path: Path) -> OwnShard | None:

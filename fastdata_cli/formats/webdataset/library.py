@@ -46,7 +46,10 @@ class TarLibrary:
 
     def _image(self, path: str, begin: int) -> Bytes:
         begins, members = self._members(path)
-        member = members[int(np.searchsorted(begins, begin, "right")) - 1]
+        number = int(np.searchsorted(begins, begin, "right")) - 1
+        if number < 0 or begin > members[number].offset_data + members[number].size:
+            raise tarfile.ReadError(f"{path}: no member at byte {begin}")
+        member = members[number]
         with tarfile.open(path) as tar:
             file = tar.extractfile(member)
             content = file.read() if file is not None else b""

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import xxhash
@@ -70,9 +70,16 @@ class _Collector:
         self.begins, self.sizes, self.stems = array("q"), array("q"), array("Q")
         self.rejects: list[Reject] = []
         self.ignored: Counter[str] = Counter()
+        self.seen = 0
         self.targets: dict[str, Member] | None = None
 
     def take(self, member: Member) -> None:
+        self._take(member)
+        self.seen += 1
+        if self.targets is not None:
+            _note(self.targets, member)
+
+    def _take(self, member: Member) -> None:
         if member.kind is Kind.FOLDER:
             return
         name = plain_name(member.name)
@@ -102,7 +109,10 @@ class _Collector:
     def _target(self, name: str) -> Member | None:
         # Links are rare: only a tar that has any pays for a table of all names.
         if self.targets is None:
-            self.targets = _by_name(self.data)
+            self.targets = {}
+            for earlier in islice(Walk(self.data), self.seen):
+                if isinstance(earlier, Member):
+                    _note(self.targets, earlier)
         return self.targets.get(plain_name(name))
 
     def finished(self, damage: Damage | None, flavours: frozenset[str]) -> TarMembers:
@@ -137,16 +147,17 @@ def _ignored(name: str, kind: Kind) -> str:
     return "" if split_field(name)[1] else "no-extension"
 
 
-def _by_name(data: Bytes) -> dict[str, Member]:
-    found: dict[str, Member] = {}
-    for member in Walk(data):
-        if isinstance(member, Damage):
-            break
-        if member.kind is Kind.FILE:
-            found.setdefault(plain_name(member.name), member)
-        elif member.kind is Kind.HARD_LINK and plain_name(member.target) in found:
-            found.setdefault(plain_name(member.name), found[plain_name(member.target)])
-    return found
+def _note(table: dict[str, Member], member: Member) -> None:
+    """Let a link that follows lead to this member, and no longer to one of the same name."""
+    name, found = plain_name(member.name), None
+    if member.kind is Kind.FILE:
+        found = member
+    elif member.kind is Kind.HARD_LINK:
+        found = table.get(plain_name(member.target))
+    if found is None:
+        table.pop(name, None)
+    else:
+        table[name] = found
 
 
 def _adjoin(stems: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,21 +9,17 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from fastdata_cli.image_suffixes import KIND_OF_SUFFIX, SUFFIX_OF_KIND
 from fastdata_cli.imaging.sniff import sniff
 from fastdata_cli.keys import to_bytes, to_text
 
 PIXEL_FIELD = "npy"
 """The field of decoded pixels."""
 
-_IMAGE_EXTENSIONS = (
-    "jpg jpeg jpe jfif png webp bmp gif tif tiff ppm pgm pbm pnm avif heic heif jp2 jxl"
-)
-
-ENCODED_FIELDS = frozenset(_IMAGE_EXTENSIONS.split())
+ENCODED_FIELDS = frozenset(KIND_OF_SUFFIX)
 """Extensions that make a field an encoded image."""
 
 _IMAGE_FIELDS = ENCODED_FIELDS | {PIXEL_FIELD}
-_EXTENSION_OF_KIND = {"jpeg": "jpg", "heif": "heic"}
 
 # What the WebDataset convention or a tar reader would take for something else: the first dot of
 # the last part ends the stem, a top folder __x__ is skipped, and paths must stay below the root.
@@ -33,9 +29,7 @@ _IN_FOLDER = re.compile(r"^_(?=_[^/]*__/)|^/|/(?=/)|(?:^|(?<=/))\.{1,2}(?=/)|\\"
 
 def extension_of(image: NDArray[np.uint8]) -> str:
     """Return the extension of an encoded image: by its content, ``bin`` where that says nothing."""
-    kind = sniff(image[:512].data)
-    extension = _EXTENSION_OF_KIND.get(kind, kind)
-    return extension if extension in ENCODED_FIELDS else "bin"
+    return SUFFIX_OF_KIND.get(sniff(image[:512].data), "bin")
 
 
 def stem_of(key: str, *, keep_suffix: bool = False) -> str:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fastdata_cli.contract import Finding
 from fastdata_cli.errors import DamagedDatasetError, UsageError
-from fastdata_cli.formats.foreign import DAMAGED
 from fastdata_cli.formats.sharded.find import ShardSet
 from fastdata_cli.formats.sharded.own import Source, open_own_source
 from fastdata_cli.formats.webdataset.foreign import SampleBuilder
@@ -19,6 +18,7 @@ from fastdata_cli.formats.webdataset.members import STALE_INDEX, collect
 from fastdata_cli.formats.webdataset.shards import TARS
 from fastdata_cli.formats.webdataset.side import ForeignTable
 from fastdata_cli.formats.webdataset.walk import map_file
+from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.keys import to_text
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.sample import UNLABELLED, Payload, Schema
@@ -58,7 +58,7 @@ class ForeignSource:
             )
         self.counts: Sequence[int] = rows.counts
         self.rejects = rows.rejects
-        damage = next((each for each in rows.rejects if each.reason == DAMAGED), None)
+        damage = next((each for each in rows.rejects if each.reason == DAMAGED_CONTAINER), None)
         if damage is not None and not len(rows.labels):
             raise DamagedDatasetError(damage.detail, path=str(shards.root))
         self._unlabelled = rows.labels == UNLABELLED

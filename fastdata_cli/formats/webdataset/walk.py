@@ -21,6 +21,7 @@ _ZEROS = bytes(BLOCK)
 # follows a whole archive. A longer tail of zeros was not written, or has overwritten members.
 _ODDLY_LONG = 21 * BLOCK
 _NAME_BYTES = 100
+_LENGTH_DIGITS = 20
 _CHECKSUM = slice(148, 156)
 _FILES = b"0\x007"
 _WITHOUT_CONTENT = b"123456"
@@ -212,14 +213,15 @@ def pax_records(content: bytes) -> dict[str, bytes]:
         ValueError: they are not as the standard has them.
     """
     records: dict[str, bytes] = {}
-    while content.strip(b"\0"):
-        digits, _, rest = content.partition(b" ")
-        length = int(digits)
-        key, equals, value = rest[: length - len(digits) - 1].partition(b"=")
-        if not equals or not value.endswith(b"\n") or length > len(content):
+    content, at = content.rstrip(b"\0"), 0
+    while at < len(content):
+        begin = content.find(b" ", at, at + _LENGTH_DIGITS) + 1
+        end = at + int(content[at : begin - 1]) if begin else 0
+        key, equals, value = content[begin:end].partition(b"=")
+        if not begin < end <= len(content) or not equals or not value.endswith(b"\n"):
             raise ValueError("a PAX record is broken")
         records[key.decode("utf-8", "surrogateescape")] = value[:-1]
-        content = content[length:]
+        at = end
     return records
 
 

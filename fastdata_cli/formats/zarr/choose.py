@@ -9,6 +9,8 @@ from fastdata_cli.formats.axes import MOST_CHANNELS, AxisOrder
 from fastdata_cli.formats.zarr.layout import ArrayLayout
 
 _IMAGE_DTYPES = ("uint8", "uint16")
+# Kinds of NumPy's dtypes: of arrays that may be found, and of one that somebody chose.
+_FOUND, _CHOSEN = "iuf", "biuf"
 
 
 def image_array(
@@ -54,12 +56,12 @@ def image_array(
 def _may_be(layout: ArrayLayout, order: AxisOrder | None) -> bool:
     """Return whether an array may be chosen; by itself or by the order of its axes."""
     if order is not None:
-        return _is_number(layout) and order.fits(layout.shape)
-    return layout.dtype is not None and len(layout.shape) in (3, 4)
+        return _is_number(layout, _CHOSEN) and order.fits(layout.shape)
+    return _is_number(layout, _CHOSEN) and len(layout.shape) in (3, 4)
 
 
-def _is_number(layout: ArrayLayout) -> bool:
-    return layout.dtype is not None and layout.dtype.kind in "iuf"
+def _is_number(layout: ArrayLayout, kinds: str = _FOUND) -> bool:
+    return layout.dtype is not None and layout.dtype.kind in kinds
 
 
 def _is_usual(layout: ArrayLayout) -> bool:

@@ -13,6 +13,7 @@ from fastdata_cli.formats.chunked import ChunkIndex, StoredChunks
 from fastdata_cli.formats.zarr.files import Places
 from fastdata_cli.formats.zarr.layout import ArrayLayout
 from fastdata_cli.storage.gather import corrupt
+from fastdata_cli.storage.table import lead_outside
 
 ABSENT = np.uint64(2**64 - 1)
 """Offset and length of a chunk that a shard does not have."""
@@ -55,17 +56,18 @@ class _Shards:
         self._places = places
         self._each = layout.shard[0] // layout.chunk[0]
         shards = len(layout.file_rows)
-        self._known = np.zeros(shards, np.bool_)
+        self._row, self._read_so_far = np.full(shards, -1, np.int64), 0
         self._file, self._begin = np.zeros((2, shards), np.int64)
-        self._extents = np.zeros((shards, self._each, 2), np.int64)
+        # Grows by the indexes that were read: the metadata may claim any number of chunks.
+        self._extents = np.empty((0, self._each, 2), np.int64)
         self._lock = threading.Lock()
 
     def find(self, chunks: Column) -> StoredChunks:
         """Return where chunks are."""
         shard, inside = np.divmod(chunks, self._each)
-        if not self._known[shard].all():
+        if (self._row[shard] < 0).any():
             self._read(np.unique(shard))
-        offset, length = self._extents[shard, inside].T
+        offset, length = self._extents[self._row[shard], inside].T
         if (offset < 0).any():
             row = int(np.argmax(offset < 0))
             path = self._path(int(shard[row]))
@@ -75,14 +77,24 @@ class _Shards:
 
     def _read(self, shards: Column) -> None:
         with self._lock:
-            for shard in shards[~self._known[shards]].tolist():
+            for shard in shards[self._row[shards] < 0].tolist():
                 at_end = bool(self._layout.index_at_end)
                 file, begin, size = map(int, np.ravel(self._places.find(np.array([shard]))))
                 stored = self.files.get(file).data[begin : begin + size]
                 index = read_shard_index(stored, self._path(shard), self._each, at_end=at_end)
                 self._file[shard], self._begin[shard] = file, begin
-                self._extents[shard] = index.view(np.int64)  # what is absent becomes -1
-                self._known[shard] = True
+                row = self._read_so_far
+                self._make_room(row)
+                self._extents[row] = index.view(np.int64)  # what is absent becomes -1
+                self._row[shard] = row  # last: threads that see it see the index as well
+                self._read_so_far += 1
+
+    def _make_room(self, row: int) -> None:
+        if row == len(self._extents):
+            rows = min(2 * row + 1, len(self._row))
+            grown = np.empty((rows, *self._extents.shape[1:]), np.int64)
+            grown[:row] = self._extents
+            self._extents = grown
 
     def _path(self, shard: int) -> str:
         tail = (0,) * (len(self._layout.shape) - 1)
@@ -107,8 +119,8 @@ def read_shard_index(stored: Bytes, path: str, chunks: int, *, at_end: bool) -> 
     if _crc32c(body) != checksum:
         raise corrupt(path, "the checksum of its index does not match")
     index = np.frombuffer(body, "<u8").reshape(chunks, 2)
-    ends = index[index[:, 0] != ABSENT].sum(axis=1)
-    if len(ends) and ends.max() > len(stored):
+    begins, lengths = index[index[:, 0] != ABSENT].astype(np.int64).T  # from 2^63 on: negative
+    if lead_outside(begins, lengths, len(stored)):
         raise corrupt(path, "its index points beyond its end")
     return index
 

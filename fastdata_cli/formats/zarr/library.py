@@ -11,7 +11,7 @@ import numpy as np
 
 from fastdata_cli.errors import DamagedDatasetError, UnsupportedError
 from fastdata_cli.extents import Bytes, Column, Window
-from fastdata_cli.formats.codecs import DECODE_ERRORS
+from fastdata_cli.formats.streams import DECODE_ERRORS
 from fastdata_cli.formats.zarr.layout import ArrayLayout
 from fastdata_cli.formats.zarr.presence import require_row
 from fastdata_cli.storage.decoded import DecodedChunks

@@ -15,8 +15,8 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.extents import Column
 from fastdata_cli.formats.axes import AxisOrder
 from fastdata_cli.formats.chunked import ChunkedImages
-from fastdata_cli.formats.codecs import DECODE_ERRORS
 from fastdata_cli.formats.located import LocatedReader
+from fastdata_cli.formats.streams import DECODE_ERRORS
 from fastdata_cli.formats.zarr.layout import ArrayLayout
 from fastdata_cli.formats.zarr.library import ZarrLibrary
 from fastdata_cli.formats.zarr.options import NO_CODEC, SHUFFLES, SHUFFLES_V3, ZarrReadOptions
@@ -31,7 +31,7 @@ from fastdata_cli.formats.zarr.rows import (
 from fastdata_cli.formats.zarr.store import Contents, read_contents
 from fastdata_cli.key_table import KeyTable
 from fastdata_cli.sample import UNLABELLED, Payload
-from fastdata_cli.storage.table import SampleTable
+from fastdata_cli.storage.table import SampleTable, lead_outside
 
 _MOST_LOOKED_FOR = 20_000
 
@@ -74,12 +74,7 @@ class ZarrReader(LocatedReader):
                 return None
             return np.array([0]), np.array([self._contents.images.shape[0]])
         begins, lengths = self._numbers("begin"), self._numbers("length")
-        ends = begins + lengths
-        if (
-            lengths.min(initial=0) < 0
-            or begins.min(initial=0) < 0
-            or ends.max(initial=0) > self._contents.images.shape[0]
-        ):
+        if lead_outside(begins, lengths, self._contents.images.shape[0]):
             raise DamagedDatasetError(f"{self.path}: begin and length reach outside data")
         return begins, lengths
 

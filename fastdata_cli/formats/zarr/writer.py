@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,17 @@ class ZarrWriter(StagedWriter):
         for folder in (self._images, self._parts):
             folder.mkdir(parents=True)
 
+    def _holds(self, receipts: Sequence[Receipt]) -> bool:
+        if not (self._images.is_dir() and self._parts.is_dir()):
+            return False
+        if self._encoded:
+            return all(
+                staged.exists() or final.exists() for staged, final in self._placings(receipts)
+            )
+        last = receipts[-1].part
+        files = -(-(last.start + last.samples) // self._file_samples)
+        return all(self._pixel_file(number).exists() for number in range(files))
+
     def _resume(self, receipts: Sequence[Receipt]) -> None:
         done = {f"{receipt.part.index:06d}" for receipt in receipts}
         for entry in self._parts.iterdir():
@@ -69,7 +80,7 @@ class ZarrWriter(StagedWriter):
         files = []
         for begin in range(0, len(batch), self._file_samples):
             number = (start + begin) // self._file_samples
-            path = self._images / chunk_key(self.plan.zarr_format, number, 0, 0, 0)
+            path = self._pixel_file(number)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._write_file(path, batch.images[begin : begin + self._file_samples])
             files.append(path)
@@ -90,6 +101,9 @@ class ZarrWriter(StagedWriter):
             files.append(path)
         durable.sync_files(files, self._parts)
         return {"files": len(files), "bytes": len(arena)}
+
+    def _pixel_file(self, number: int) -> Path:
+        return self._images / chunk_key(self.plan.zarr_format, number, 0, 0, 0)
 
     @property
     def _file_samples(self) -> int:
@@ -164,15 +178,19 @@ class ZarrWriter(StagedWriter):
     def _place_parts(self) -> None:
         """Move the chunks of all parts to their places; what an earlier try moved stays."""
         (self._images / chunk_key(self.plan.zarr_format, 0)).parent.mkdir(exist_ok=True)
+        for staged, final in self._placings(self.in_order()):
+            if staged.exists():
+                os.rename(staged, final)
+            elif not final.exists():
+                raise DamagedDatasetError(f"{staged} is missing from the unfinished run")
+
+    def _placings(self, receipts: Sequence[Receipt]) -> Iterator[tuple[Path, Path]]:
+        """Yield where each chunk of encoded images waits, and its place."""
         number = 0
-        for receipt in self.in_order():
+        for receipt in receipts:
             for index in range(int(receipt.facts["files"])):
                 staged = self._parts / f"{receipt.part.index:06d}" / str(index)
-                final = self._images / chunk_key(self.plan.zarr_format, number)
-                if staged.exists():
-                    os.rename(staged, final)
-                elif not final.exists():
-                    raise DamagedDatasetError(f"{staged} is missing from the unfinished run")
+                yield staged, self._images / chunk_key(self.plan.zarr_format, number)
                 number += 1
 
     def _drop_metadata(self) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from fastdata_cli.imaging.headers.header import Draft, corrupt, truncated
 from fastdata_cli.imaging.source import Source
+
+_INTRODUCER = re.compile(rb"[!,;]")
+# More was not seen between blocks; a file of nothing else would be searched to its end.
+_STRAY_BYTES = 64 << 10
 
 
 def read(source: Source) -> Draft:
@@ -49,8 +55,16 @@ def _next_frame(source: Source, at: int) -> tuple[int, bytes | None]:
             return at + 10 + _table(head[9]), head[1:]
         elif head[:1] in (b"", b";", b","):
             return at, None
-        else:  # stray bytes between blocks are skipped, as decoders do
-            at += 1
+        else:
+            at = _behind_stray_bytes(source, at)
+
+
+def _behind_stray_bytes(source: Source, at: int) -> int:
+    """Offset of what may be the next block: decoders skip what stands between two."""
+    found = _INTRODUCER.search(source.read(at, _STRAY_BYTES))
+    if found is None and at + _STRAY_BYTES < source.size:
+        raise corrupt("gif", f"{_STRAY_BYTES >> 10} KiB between two blocks")
+    return source.size if found is None else at + found.start()
 
 
 def _skip_blocks(source: Source, at: int) -> int | None:

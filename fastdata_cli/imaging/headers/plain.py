@@ -102,6 +102,18 @@ def _pnm(source: Source) -> tuple[Draft, bytes, int]:
     return draft, kind, at + 1
 
 
+def as_grey(data: bytes) -> bytes:
+    """A colour PNM as a grey one of the same numbers, three columns to a pixel.
+
+    Pillow keeps the 16 bits of grey, and rounds those of colour to 8 by itself.
+    """
+    width = _TOKEN.match(data, 2)
+    assert width is not None, "its header was read"
+    kind = b"P5" if data[:2] == b"P6" else b"P2"
+    columns = b"%d" % (3 * int(width[1]))
+    return b"".join((kind, data[2 : width.start(1)], columns, data[width.end(1) :]))
+
+
 def verify_pnm(source: Source) -> None:
     """Check that binary rows are all there.
 

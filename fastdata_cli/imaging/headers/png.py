@@ -77,6 +77,8 @@ def read(source: Source) -> Draft:
 def _others(draft: Draft, source: Source, walk: Iterator[Chunk]) -> None:
     frames, default_is_first, coded = 0, False, False
     for chunk in walk:
+        if chunk.kind == b"IHDR":
+            raise corrupt("png", "has two header chunks")
         if chunk.kind == b"IDAT":
             coded = True
         elif chunk.kind == b"fcTL" and not coded:

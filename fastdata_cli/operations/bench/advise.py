@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fastdata_cli.contract import Reader
-from fastdata_cli.loading.loader import LoaderOptions, loader_line
+from fastdata_cli.loading.loader import LoaderOptions
+from fastdata_cli.operations.bench.report import Step
 from fastdata_cli.timing.measurement import Measurement, compare_measurements
 from fastdata_cli.timing.statistics import Comparison, Verdict
 
-MeasurePair = Callable[[LoaderOptions, LoaderOptions], tuple[Measurement, Measurement] | str]
+MeasurePair = Callable[["Choice", "Choice"], tuple[Measurement, Measurement] | str]
 """Measures two loaders, interleaved; or says why it is not worth it."""
 
 MIN_GAIN = 0.03
@@ -25,19 +25,12 @@ _NAMES = {"workers": "num_workers"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """One setting, tried against the best so far."""
+class Choice:
+    """A loader and its settings."""
 
-    setting: str
-    """As source text: ``num_workers=2``."""
-    ratio: float | None
-    """How many times as fast as the best so far; None where it was not measured."""
-    low: float | None = None
-    high: float | None = None
-    samples_per_s: float | None = None
-    kept: bool = False
-    why: str = ""
-    """A few words: faster, no gain beyond noise, what failed."""
+    options: LoaderOptions
+    threads: bool = False
+    """FastLoader, which has threads and no workers, in place of the DataLoader."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +38,7 @@ class Advised:
     """The settings that were tried, and the loader that came out best."""
 
     steps: tuple[Step, ...]
-    best: LoaderOptions
-    line: str
-    """The ``DataLoader(...)`` line to paste."""
+    best: Choice
     ratio: float
     """How many times as fast as the start: the product of the ratios that were kept."""
     complete: bool
@@ -56,7 +47,6 @@ class Advised:
 
 
 def advise(
-    reader: Reader,
     start: LoaderOptions,
     measure_pair: MeasurePair,
     *,
@@ -68,11 +58,11 @@ def advise(
 ) -> Advised:
     """Return the loader that loads fastest, and how it was found.
 
-    From ``start`` without workers on, each setting is measured interleaved with the best so far,
-    and kept only if it is at least 3 % faster and that is beyond noise.
+    From a DataLoader by ``start`` without workers on, FastLoader and then each setting is measured
+    interleaved with the best so far, and kept only if it is at least 3 % faster and that is beyond
+    noise.
 
     Args:
-        reader: the dataset, for the line.
         start: batch size, order, seed and start method; what else it sets is tried anew.
         measure_pair: measures two loaders over the dataset, interleaved, the first being the best
             so far. A loader that fails is a Measurement with a failure.
@@ -84,8 +74,10 @@ def advise(
         on_step: told of each step when it ends.
     """
     search = _Search(
-        best=replace(
-            start, workers=0, pin_memory=False, prefetch_factor=None, persistent_workers=False
+        best=Choice(
+            options=replace(
+                start, workers=0, pin_memory=False, prefetch_factor=None, persistent_workers=False
+            )
         ),
         measure_pair=measure_pair,
         clock=clock,
@@ -100,26 +92,24 @@ def advise(
     return Advised(
         steps=tuple(steps),
         best=search.best,
-        line=loader_line(reader, search.best),
         ratio=search.ratio,
         complete=not search.out_of_time,
         seconds=clock() - search.begin,
     )
 
 
-def _changes(
-    best: Callable[[], LoaderOptions], *, cores: int, cuda: bool
-) -> Iterator[dict[str, Any]]:
+def _changes(best: Callable[[], Choice], *, cores: int, cuda: bool) -> Iterator[dict[str, Any]]:
     """Yield the settings to try; what makes no sense for the best so far is left out."""
+    yield {"threads": True}
     counts = [count for count in FEW_WORKERS if count < cores]
     for count in (*counts, cores):
         yield {"workers": count}
     if cuda:
         yield {"pin_memory": True}
-    if best().workers:
+    if best().options.workers:
         yield {"prefetch_factor": _PREFETCH}
         yield {"persistent_workers": True}
-    if best().order == "random":
+    if best().options.order == "random":
         yield {"order": "block"}
 
 
@@ -127,7 +117,7 @@ def _changes(
 class _Search:
     """The best loader so far, and the time that is left."""
 
-    best: LoaderOptions
+    best: Choice
     measure_pair: MeasurePair
     clock: Callable[[], float]
     begin: float
@@ -138,12 +128,11 @@ class _Search:
 
     def step(self, change: dict[str, Any]) -> Step:
         """Try one change, and keep it if it helps."""
-        setting = ", ".join(f"{_NAMES.get(name, name)}={new!r}" for name, new in change.items())
+        changed, setting = _changed(self.best, change)
         before = self.clock()
         if self.longest_s and before + self.longest_s > self.begin + self.budget_s:
             self.out_of_time = True
             return Step(setting=setting, ratio=None, why="not tried: the time was up")
-        changed = replace(self.best, **change)
         pair = self.measure_pair(self.best, changed)
         self.longest_s = max(self.longest_s, self.clock() - before)
         if isinstance(pair, str):
@@ -166,12 +155,21 @@ class _Search:
         )
 
 
+def _changed(best: Choice, change: dict[str, Any]) -> tuple[Choice, str]:
+    """Return the best so far with a change, and the change in words; workers want a DataLoader."""
+    if "threads" in change:
+        return replace(best, threads=True), "FastLoader"
+    setting = ", ".join(f"{_NAMES.get(name, name)}={new!r}" for name, new in change.items())
+    threads = best.threads and "workers" not in change
+    return Choice(options=replace(best.options, **change), threads=threads), setting
+
+
 def _why(found: Comparison, kept: bool) -> str:
     if kept:
         return "faster"
     if found.verdict is Verdict.FASTER:
         return f"gains less than {MIN_GAIN:.0%}"
-    return "slower" if found.verdict is Verdict.SLOWER else "no gain beyond noise"
+    return "slower" if found.verdict is Verdict.SLOWER else "within noise"
 
 
 def _failure(*measured: Measurement) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastdata_cli.operations.bench.loaders import loader_options
+from fastdata_cli.operations.bench.loader_case import loader_options
 from fastdata_cli.operations.bench.report import ConsumerRow
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stream import SkippingDataset, Stream

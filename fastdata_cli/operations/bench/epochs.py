@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fastdata_cli.loading.loader import LoaderOptions, make_loader
-from fastdata_cli.operations.bench.stream import SkippingDataset, size_of, words_of
+from fastdata_cli.operations.bench.report import case_name
+from fastdata_cli.operations.bench.stream import SkippingDataset, look_at, size_of, words_of
 from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.timing.measure import Work
 from fastdata_cli.timing.measurement import Measurement
@@ -29,7 +30,7 @@ class EpochCase:
     """
 
     def __init__(self, subject: Subject, options: LoaderOptions, label: str) -> None:
-        self.name = f"{subject.name} · epochs {label}, {options.workers} worker(s)"
+        self.name = case_name(subject.name, "whole epochs", label)
         self._subject = subject
         self._options = options
         self._dataset = SkippingDataset(subject.reader, size=subject.size, with_index=True)
@@ -50,6 +51,7 @@ class EpochCase:
             warnings.simplefilter("ignore", UserWarning)  # more workers than cores: asked for
             begin = time.perf_counter()
             for batch in self._loader:
+                look_at(batch)
                 waits.append(time.perf_counter() - begin)
                 count, length = size_of(batch)
                 samples, size = samples + count, size + length

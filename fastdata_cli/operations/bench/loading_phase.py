@@ -9,15 +9,17 @@ from functools import partial
 from fastdata_cli.operations.bench.budget import Budget
 from fastdata_cli.operations.bench.constant import ConstantReader
 from fastdata_cli.operations.bench.consumer import measure_consumer
-from fastdata_cli.operations.bench.loaders import (
-    Loaded,
-    LoaderCase,
-    OnResult,
-    loader_options,
-    measure_loaders,
+from fastdata_cli.operations.bench.loader_case import LoaderCase, loader_options
+from fastdata_cli.operations.bench.loaders import Loaded, OnResult, measure_loaders
+from fastdata_cli.operations.bench.pairs import search
+from fastdata_cli.operations.bench.paste import loader_block
+from fastdata_cli.operations.bench.report import (
+    Ceiling,
+    ConsumerRow,
+    LoaderRow,
+    Step,
+    workers_words,
 )
-from fastdata_cli.operations.bench.pairs import in_words, search
-from fastdata_cli.operations.bench.report import Ceiling, ConsumerRow, LoaderRow, workers_words
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stage_phase import Try
 from fastdata_cli.operations.bench.stream import host_to_device
@@ -38,7 +40,8 @@ class Found:
     consumers: tuple[ConsumerRow, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     host_to_device: str = ""
-    best_line: str = ""
+    steps: tuple[Step, ...] = ()
+    to_paste: str = ""
     resources: dict[tuple[str, int], Resources] = field(default_factory=dict)
     """By dataset and number of workers."""
     notes: list[str] = field(default_factory=list)
@@ -68,8 +71,8 @@ def measure(
     found.fast_loaders = tuple(each.row for each in fast)
     for each in loaded:
         _take_resources(each, found)
-    for row in found.fast_loaders:
-        _take_notes(row, "FastLoader", found)
+    for row in (*found.loaders, *found.fast_loaders):
+        _take_notes(row, found)
     found.notes += sentences(
         trouble
         for (name, workers), resources in found.resources.items()
@@ -94,14 +97,13 @@ def _take_resources(loaded: Loaded, found: Found) -> None:
     row = loaded.row
     if loaded.resources is not None:
         found.resources[row.dataset, row.workers] = loaded.resources
-    _take_notes(row, workers_words(row.workers), found)
 
 
-def _take_notes(row: LoaderRow, how: str, found: Found) -> None:
+def _take_notes(row: LoaderRow, found: Found) -> None:
     if row.each_once is False:
-        found.notes.append(f"{row.dataset}: not every sample came once, {how}")
+        found.notes.append(f"{row.dataset}: not every sample came once, {row.words}")
     if row.same_bytes is False:
-        found.notes.append(f"{row.dataset}: other bytes than a plain read, {how}")
+        found.notes.append(f"{row.dataset}: other bytes than a plain read, {row.words}")
     found.notes += [f"{row.dataset}: {note}" for note in row.cache.notes]
 
 
@@ -136,7 +138,7 @@ def _free_ceilings(
         case = free.get((subject.in_batch, workers))
         rate = case.row().samples_per_s if case else None
         if rate:
-            how = f"one image in memory, the same loader, {workers_words(workers)}"
+            how = f"one image in memory, DataLoader, {workers_words(workers)}"
             found.append(
                 Ceiling(dataset=subject.name, name="free input", samples_per_s=rate, how=how)
             )
@@ -162,13 +164,15 @@ def _advise(
     attempt: Try,
     found: Found,
 ) -> None:
-    """Look for the best settings of each dataset; the line is that of the fastest."""
-    share, best = seconds / len(subjects), 0.0
+    """Look for the best settings of each dataset; to paste are those of the fastest."""
+    rates: dict[str, float] = {}
+    for row in (*found.loaders, *found.fast_loaders):
+        rates[row.dataset] = max(rates.get(row.dataset, 0.0), row.samples_per_s or 0.0)
+    blocks = {}
     for subject in subjects:
-        advised = attempt(subject, partial(search, subject, options, share))
-        if advised is None:
-            continue
-        found.notes += [f"{subject.name}: advise: {in_words(step)}" for step in advised.steps]
-        rate = max((step.samples_per_s or 0.0 for step in advised.steps if step.kept), default=0.0)
-        if rate >= best:
-            best, found.best_line = rate, advised.line
+        advised = attempt(subject, partial(search, subject, options, seconds / len(subjects)))
+        if advised is not None:
+            found.steps += advised.steps
+            blocks[subject.name] = loader_block(subject, advised.best)
+    if blocks:
+        found.to_paste = blocks[max(blocks, key=lambda name: rates.get(name, 0.0))]

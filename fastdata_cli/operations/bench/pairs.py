@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from fastdata_cli.loading.loader import LoaderOptions
-from fastdata_cli.operations.bench.advise import Advised, Step, advise
+from fastdata_cli.operations.bench.advise import Advised, Choice, advise
 from fastdata_cli.operations.bench.epochs import EpochCase
-from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options
+from fastdata_cli.operations.bench.loader_case import LoaderCase, loader_options
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.subject import Subject
+from fastdata_cli.operations.bench.threads import FastLoaderCase
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.measure import Case, measure
 from fastdata_cli.timing.measurement import Measurement
@@ -27,14 +28,14 @@ def search(subject: Subject, options: BenchOptions, seconds: float) -> Advised:
     """Look for the settings that load a dataset fastest, within about ``seconds``."""
     import torch
 
-    return advise(
-        subject.reader,
+    found = advise(
         loader_options(subject, options, 0),
         Pairs(subject, seconds / _STEPS).measure,
         cores=usable_cores(),
         cuda=torch.cuda.is_available(),
         budget_s=seconds,
     )
+    return replace(found, steps=tuple(replace(step, dataset=subject.name) for step in found.steps))
 
 
 class Pairs:
@@ -48,39 +49,36 @@ class Pairs:
     def __init__(self, subject: Subject, seconds: float) -> None:
         self._subject = subject
         self._seconds = seconds
-        self._rates: dict[LoaderOptions, float] = {}
+        self._rates: dict[Choice, float] = {}
 
-    def measure(
-        self, best: LoaderOptions, changed: LoaderOptions
-    ) -> tuple[Measurement, Measurement] | str:
+    def measure(self, best: Choice, changed: Choice) -> tuple[Measurement, Measurement] | str:
         """Measure two loaders; or say why it is not worth it.
 
         What becomes of workers between epochs shows in whole epochs, all else within one.
         """
-        if best.persistent_workers != changed.persistent_workers:
+        if best.options.persistent_workers != changed.options.persistent_workers:
             return self._whole_epochs(best, changed)
-        cases = [
-            LoaderCase(self._subject, best, "as-is", label="as it was"),
-            LoaderCase(self._subject, changed, "as-is", label="changed"),
-        ]
+        cases = [self._case(best, "as it was"), self._case(changed, "changed")]
         share = self._seconds / (len(cases) * _REPEATS)
         for case in cases:
             case.run_s = min(max(share - case.overhead_s, _SHORTEST_RUN_S), _LONGEST_RUN_S)
         measured = _measure(cases, self._seconds)
-        for options, each in zip((best, changed), measured, strict=True):
-            self._rates[options] = each.samples_per_s or 0.0
+        for choice, each in zip((best, changed), measured, strict=True):
+            self._rates[choice] = each.samples_per_s or 0.0
         return measured
 
-    def _whole_epochs(
-        self, best: LoaderOptions, changed: LoaderOptions
-    ) -> tuple[Measurement, Measurement] | str:
+    def _case(self, choice: Choice, label: str) -> LoaderCase:
+        kind = FastLoaderCase if choice.threads else LoaderCase
+        return kind(self._subject, choice.options, "as-is", label=label)
+
+    def _whole_epochs(self, best: Choice, changed: Choice) -> tuple[Measurement, Measurement] | str:
         rate = self._rates.get(best)
         epoch = self._subject.facts.samples / rate if rate else 0.0
         if _EPOCHS * epoch > _LONGER * self._seconds:
             return f"not tried: starting workers is little beside an epoch of {epoch:,.0f} s"
         cases = [
-            EpochCase(self._subject, best, "as it was"),
-            EpochCase(self._subject, changed, "changed"),
+            EpochCase(self._subject, best.options, "as it was"),
+            EpochCase(self._subject, changed.options, "changed"),
         ]
         return _measure(cases, _LONGER * self._seconds)
 
@@ -101,12 +99,3 @@ def _measure(
         for case in cases:
             case.stop()
     return before, after
-
-
-def in_words(step: Step) -> str:
-    """Return what one step of the search brought."""
-    rate = f"{step.samples_per_s:,.0f} samples/s, " if step.samples_per_s else ""
-    ratio = f"{step.ratio:.2f} times as fast, " if step.ratio else ""
-    if step.setting.startswith("persistent_workers") and step.ratio:
-        ratio += "over whole epochs, "
-    return f"{step.setting}: {rate}{ratio}{'kept' if step.kept else f'not kept ({step.why})'}"

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastdata_cli.errors import BadSampleError
+from fastdata_cli.loading.orders import SAMPLERS
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.operations.bench.cachecontrol import CacheControl
-from fastdata_cli.operations.bench.report import ReadRow
+from fastdata_cli.operations.bench.report import ReadRow, case_name, read_words
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.subject import Subject
-from fastdata_cli.operations.bench.workloads import GRAINS, ORDERS, Requests
+from fastdata_cli.operations.bench.workloads import GRAINS, Requests
 from fastdata_cli.timing.doubts import MIN_REPEAT_S
 from fastdata_cli.timing.measure import Case, Work, measure
 from fastdata_cli.timing.measurement import Measurement
@@ -41,7 +42,7 @@ def measure_reads(
     cases = [
         ReadCase(subject, order, by, threads, options)
         for subject in subjects
-        for order in (ORDERS if subject.facts.random_access else ORDERS[:1])
+        for order in (SAMPLERS if subject.facts.random_access else ("sequential",))
         for by in (GRAINS[1:] if options.quick else GRAINS)
         for threads in options.thread_counts
     ]
@@ -74,7 +75,7 @@ class ReadCase:
     def __init__(
         self, subject: Subject, order: str, by: str, threads: int, options: BenchOptions
     ) -> None:
-        self.name = f"{subject.name} · read {order} by {by}, {threads} thread(s)"
+        self.name = case_name(subject.name, "read", read_words(order, by, threads))
         self.run_s = MIN_REPEAT_S
         self._subject = subject
         self._order, self._by, self._threads = order, by, threads

@@ -12,8 +12,12 @@ from fastdata_cli.operations.bench.report import BenchReport
 from fastdata_cli.timing.measurement import Measurement
 from fastdata_cli.timing.record import Record, plain, save_record
 
-_SECTIONS = ("datasets", "device", "reads", "stages", "ceilings", "loaders", "consumers")
-_SENTENCES = ("host_to_device", "notes", "best_line", "seconds")
+_SECTIONS = (
+    "datasets", "device", "reads", "stages", "ceilings", "loaders",
+    "fast_loaders", "consumers", "steps",
+)  # fmt: skip
+
+_SENTENCES = ("host_to_device", "notes", "to_paste", "seconds")
 
 
 class Recorder:

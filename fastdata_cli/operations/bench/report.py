@@ -6,14 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.timing.device import DeviceResult
 from fastdata_cli.timing.environment import Environment
 from fastdata_cli.timing.measurement import Measurement
 
+_OF_DATASET = " · "
+
 
 def workers_words(count: int) -> str:
     """Return ``4 workers``."""
-    return f"{count} worker" if count == 1 else f"{count} workers"
+    return count_text(count, "worker")
+
+
+def read_words(order: str, by: str, threads: int) -> str:
+    """Return ``random, by batch, 4 threads``."""
+    return f"{order}, by {by}" + (f", {count_text(threads, 'thread')}" if threads > 1 else "")
+
+
+def case_name(dataset: str, *words: str) -> str:
+    """Return the name of a case: that of its dataset, and what is done with it."""
+    return f"{dataset}{_OF_DATASET}{', '.join(words)}"
+
+
+def split_case_name(name: str) -> tuple[str, str]:
+    """Return the dataset of a case, and what is done with it."""
+    dataset, _, words = name.rpartition(_OF_DATASET)
+    return dataset, words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +88,15 @@ class ReadRow:
     amplification: float | None
     """Device bytes over used bytes; None when nothing came from the device or it is not told."""
 
+    @property
+    def words(self) -> str:
+        """What is read, in words."""
+        return read_words(self.order, self.by, self.threads)
+
+
+STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
+"""The steps between container and batch, in their order; operations/bench/stages.py has each."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StageRow:
@@ -96,7 +124,7 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderRow:
-    """The DataLoader over one dataset with one number of workers."""
+    """A loader over one dataset: the DataLoader with one number of workers, or FastLoader."""
 
     dataset: str
     workers: int
@@ -117,6 +145,15 @@ class LoaderRow:
     cache: CacheFacts
     line: str
     """The ``DataLoader(...)`` or ``FastLoader(...)`` line that does the same."""
+    loader: str = "DataLoader"
+    """``DataLoader``, or ``FastLoader``, which has threads and no workers."""
+
+    @property
+    def words(self) -> str:
+        """Which loader it is."""
+        if self.loader == "DataLoader":
+            return f"DataLoader, {workers_words(self.workers)}"
+        return self.loader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +167,23 @@ class ConsumerRow:
     """Compute time over wall time, the first step excluded (MLPerf Storage's accelerator use)."""
     goal: float = 0.9
     steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One setting that ``--advise`` tried against the best so far."""
+
+    setting: str
+    """``FastLoader``, or source text: ``num_workers=2``."""
+    ratio: float | None
+    """How many times as fast as the best so far; None where it was not measured."""
+    low: float | None = None
+    high: float | None = None
+    samples_per_s: float | None = None
+    kept: bool = False
+    why: str = ""
+    """A few words: faster, within noise, what failed."""
+    dataset: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +221,9 @@ class BenchReport:
     """Copying to a GPU, or why it was not measured."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers has to know: doubts, blind spots, what was left out."""
-    best_line: str = ""
-    """With ``--advise``: the ``DataLoader(...)`` line to paste."""
+    steps: tuple[Step, ...] = ()
+    """With ``--advise``: the settings that were tried, in order."""
+    to_paste: str = ""
+    """Python source, imports included, of the best loader: with ``--advise``, or where FastLoader
+    is faster than the DataLoader."""
     seconds: float = 0.0

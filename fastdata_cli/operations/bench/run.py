@@ -30,6 +30,7 @@ from fastdata_cli.errors import (
     SourceNotFoundError,
     UsageError,
 )
+from fastdata_cli.operations.bench.best import fastest_loader
 from fastdata_cli.operations.bench.budget import Budget, phases
 from fastdata_cli.operations.bench.device import (
     MeasureDevice,
@@ -38,6 +39,7 @@ from fastdata_cli.operations.bench.device import (
     measure_below,
 )
 from fastdata_cli.operations.bench.opening import open_subjects
+from fastdata_cli.operations.bench.paste import fast_loader_block
 from fastdata_cli.operations.bench.reads import measure_reads
 from fastdata_cli.operations.bench.recorder import Recorder, record_of
 from fastdata_cli.operations.bench.report import BenchReport
@@ -47,6 +49,7 @@ from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.operations.bench.torch_there import missing_loader
 from fastdata_cli.operations.bench.verdicts import verdict_on
 from fastdata_cli.operations.events import Listener, Silent
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.timing.cache import blind_spots
 from fastdata_cli.timing.environment import environment
 from fastdata_cli.timing.measurement import Measurement
@@ -199,7 +202,8 @@ class _Run:
             consumers=found.consumers,
             ceilings=(*self.report.ceilings, *found.ceilings),
             host_to_device=found.host_to_device,
-            best_line=found.best_line,
+            steps=found.steps,
+            to_paste=found.to_paste,
         )
         for row in (*found.loaders, *found.fast_loaders):
             self._note_failure(row.dataset, row.measurement)
@@ -218,9 +222,18 @@ class _Run:
             verdicts.append(verdict_on(subject, self.options, self.report, used))
         if not self.alive and not any(row.samples_per_s for row in self.report.reads):
             raise self._first_failure()
-        self._update(verdicts=tuple(verdicts), seconds=self.budget.elapsed)
+        self._update(
+            verdicts=tuple(verdicts),
+            to_paste=self.report.to_paste or self._fast_loader(),
+            seconds=self.budget.elapsed,
+        )
         self.recorder.report(self.report, finished=True)
         return self.report
+
+    def _fast_loader(self) -> str:
+        """Return the script of FastLoader where that is the fastest; else nothing."""
+        row = fastest_loader(self.report)
+        return fast_loader_block(row.line) if row and row.loader == "FastLoader" else ""
 
     def _first_failure(self) -> FastdataError:
         return next(each.failure for each in self.subjects if each.failure is not None)
@@ -260,10 +273,11 @@ class _Run:
 
     def _note_bad(self, subject: Subject) -> None:
         if subject.bad and subject.failure is None:
-            first = subject.bad[min(subject.bad)]
+            count, first = len(subject.bad), subject.bad[min(subject.bad)]
+            found = count_text(count, "bad sample")
             self.notes[
-                f"{subject.name}: {len(subject.bad):,} bad sample(s) found and left out, such as"
-                f" {first}; a DataLoader would stop there: fastdata inspect --verify lists them"
+                f"{subject.name}: {found} found and left out, such as {first}; a loader would"
+                " stop there: fastdata inspect --verify lists them"
             ] = None
 
     def _case(self, measurement: Measurement) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from fastdata_cli.errors import UsageError
@@ -28,15 +29,17 @@ class BenchOptions(Options):
         "page cache before each measurement: touched, evicted and proven, or left",
         choices=("as-is", "warm", "cold"),
     )
-    seconds: float = option(60.0, "time for everything, about")
+    seconds: float = option(60.0, "time for everything, about", minimum=0)
     repeats: int = option(3, "rounds in which the cases are interleaved", minimum=1)
     quick: bool = option(
         False, f"a look of about {QUICK_SECONDS:.0f} seconds: fewer cases, and shorter"
     )
     step_ms: float | None = option(
-        None, "would the GPU be busy: a consumer that needs this long per batch"
+        None, "would the GPU be busy: a consumer that needs this long per batch", minimum=0
     )
-    advise: bool = option(False, "try loader settings and print the one to paste")
+    advise: bool = option(
+        False, "try FastLoader and settings of the DataLoader; print the best to paste"
+    )
     pin_memory: bool = option(False, "copy batches to pinned memory")
     prefetch_factor: int | None = option(None, "batches each worker is ahead", minimum=1)
     persistent_workers: bool = option(False, "keep the workers between epochs")
@@ -44,7 +47,7 @@ class BenchOptions(Options):
         None, "how workers are started", choices=("fork", "spawn", "forkserver")
     )
     no_device: bool = option(False, "leave out the device ceiling (fio)")
-    no_loader: bool = option(False, "leave out the DataLoader (torch)")
+    no_loader: bool = option(False, "leave out the loaders (torch)")
 
     @property
     def worker_counts(self) -> tuple[int, ...]:
@@ -69,7 +72,7 @@ def counts(text: str, flag: str, *, least: int) -> tuple[int, ...]:
         UsageError: not such a list.
     """
     words = [word.strip() for word in str(text).split(",")]
-    if not all(word.isdigit() and least <= int(word) <= 1024 for word in words):
+    if not all(re.fullmatch("[0-9]{1,4}", word) and least <= int(word) <= 1024 for word in words):
         raise UsageError(
             f"{flag} does not know {text!r}", hint=f"a number from {least}, or several: 0,2,4"
         )

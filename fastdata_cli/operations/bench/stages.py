@@ -15,6 +15,7 @@ Chunks are read whole, and decompressed anew in each pass.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,14 +31,14 @@ from fastdata_cli.imaging.decode import decode
 from fastdata_cli.imaging.policy import ImagePolicy
 from fastdata_cli.imaging.resize import resize
 from fastdata_cli.loading.samplers import Positions
-from fastdata_cli.operations.bench.report import Ceiling, StageRow
+from fastdata_cli.operations.bench.report import STAGES, Ceiling, StageRow
 from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.operations.bench.workloads import whole_blocks
+from fastdata_cli.operations.words import count_text
 from fastdata_cli.sample import Batch
 from fastdata_cli.timing.environment import usable_cores
 from fastdata_cli.timing.stages import StageClock
 
-STAGES = ("read", "decompress", "decode", "resize", "collate", "transfer")
 _SAMPLES = 256
 _FEW_SAMPLES = 64
 _SHORT_S = 1.0  # in less, the few are all that can be decoded
@@ -108,18 +109,20 @@ def decode_ceiling(
             for batch in [subject.reader.read_many(indices)]
             for at in range(len(batch))
         ]
-    deadline = time.perf_counter() + seconds
-
-    def decode_until(image: bytes) -> int:
-        if time.perf_counter() >= deadline:
-            return 0
-        return int(_decoded(image, subject.size) is not None)
-
     begin = time.perf_counter()
+
+    def decode_from(first: int) -> int:
+        done = 0
+        for image in itertools.cycle(images[first:] + images[:first]):
+            done += _decoded(image, subject.size) is not None
+            if time.perf_counter() >= begin + seconds:
+                break
+        return done
+
     with ThreadPoolExecutor(cores) as pool:
-        done = sum(pool.map(decode_until, images))
+        done = sum(pool.map(decode_from, (at * len(images) // cores for at in range(cores))))
     rate = done / (time.perf_counter() - begin)
-    how = f"images from memory, {cores} threads, {done:,} decoded"
+    how = f"images from memory, {count_text(cores, 'thread')}, {done:,} decoded"
     return Ceiling(dataset=subject.name, name="decode on all cores", samples_per_s=rate, how=how)
 
 
@@ -131,6 +134,7 @@ class _Walk:
     batch_size: int
     clock: StageClock = field(default_factory=StageClock)
     samples: int = 0
+    _read_into: NDArray[Any] | None = None
     _out: NDArray[Any] | None = None
     _scratch: NDArray[Any] | None = None
 
@@ -145,9 +149,10 @@ class _Walk:
             begin = time.perf_counter()
             batch = reader.read_many(indices)
         else:
-            out = self._filled((self.batch_size, *shape), reader.schema.dtype)
+            if self._read_into is None:
+                self._read_into = _touched((self.batch_size, *shape), reader.schema.dtype)
             begin = time.perf_counter()
-            batch = reader.read_many(indices, out[: len(indices)])
+            batch = reader.read_many(indices, self._read_into[: len(indices)])
         self._count_read(time.perf_counter() - begin, batch.images)
         return batch
 
@@ -195,9 +200,10 @@ class _Walk:
         """Bring one image after the other into its place in the batch, as the loader does."""
         size = self.subject.size
         assert size is not None, "settled when the dataset was opened"
-        batch_out = self._filled((self.batch_size, *size, 3), "uint8")
+        if self._out is None:
+            self._out = _touched((self.batch_size, *size, 3), "uint8")
         for position in range(len(batch)):
-            image, out = batch.image(position), batch_out[position]
+            image, out = batch.image(position), self._out[position]
             if self.subject.encoded:
                 with self.clock.stage("decode"):
                     image = borrowed_pixels(image.data, _POLICY, size, out)
@@ -208,12 +214,12 @@ class _Walk:
                 with self.clock.stage("collate"):
                     np.copyto(out, image)
 
-    def _filled(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-        # Zeros that were written: else the first pass would pay for the pages of the buffer.
-        if self._out is None:
-            self._out = np.empty(shape, dtype)
-            self._out.fill(0)
-        return self._out
+
+def _touched(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    # Zeros that were written: else the first pass would pay for the pages of the buffer.
+    memory = np.empty(shape, dtype)
+    memory.fill(0)
+    return memory
 
 
 def _decodable(subject: Subject, positions: Positions) -> Positions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -92,6 +93,8 @@ class Stream:
     def take(self) -> Sequence[Any] | None:
         """Wait for the next batch: images, labels, positions. None when the epochs are over.
 
+        It is looked at, as training does: see ``look_at``.
+
         Raises:
             FastdataError: a worker ended, or could not read.
         """
@@ -100,28 +103,27 @@ class Stream:
             batch: Sequence[Any] | None = next(self._batches, None)
         if self.first_batch_s is None:
             self.first_batch_s = self.age_s
+        if batch is not None:
+            look_at(batch)
         return batch
 
-    def is_filled(self, taken: int) -> bool:
-        """Return whether what is taken next was made while it was waited for.
-
-        So it is after the batches that workers may have made ahead of the first. Where those take
-        long, a round of the workers has to do: slow workers are rarely further ahead.
-        """
-        workers = self._options.workers
-        ahead = workers * (self._options.prefetch_factor or _PREFETCH)
-        return taken > ahead or (taken > workers and self.is_slow)
-
     @property
-    def is_slow(self) -> bool:
-        """Whether it has been running for so long that what was made ahead must do."""
-        return self.age_s >= _LONGEST_FILL_S
+    def ahead(self) -> int:
+        """Batches that may lie ready before they are asked for."""
+        return self._options.workers * (self._options.prefetch_factor or _PREFETCH)
 
     def fill(self) -> None:
-        """Take the first batch, and those that workers made ahead meanwhile."""
-        taken = 0
-        while not self.is_filled(taken) and self.take() is not None:
+        """Take all that may lie ready, and one more: what comes next is made while waited for.
+
+        Nothing lies ready any more where that takes long, as every batch is waited for then: after
+        one from each worker it is left at that.
+        """
+        begin, taken = time.perf_counter(), 0
+        while taken <= self.ahead and self.take() is not None:
             taken += 1
+            waited = time.perf_counter() - begin
+            if taken > self._options.workers and waited >= _LONGEST_FILL_S:
+                break
 
     def stop(self) -> None:
         """End the workers."""
@@ -131,6 +133,16 @@ class Stream:
 def arrays_of(batch: Sequence[Any]) -> tuple[NDArray[Any], Positions]:
     """Return images and positions of a batch as arrays, without a copy."""
     return batch[0].numpy(), batch[-1].numpy()
+
+
+def look_at(batch: Sequence[Any]) -> None:
+    """Look at one byte of each page of the images.
+
+    What a worker put into shared memory is mapped by this process only when it is first looked at.
+    Training looks at all of it, and pays for that; a loop that never looked would not.
+    """
+    images, _ = arrays_of(batch)
+    images.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE].max(initial=0)
 
 
 def size_of(batch: Sequence[Any]) -> tuple[int, int]:

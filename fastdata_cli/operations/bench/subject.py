@@ -22,15 +22,16 @@ from fastdata_cli.errors import (
     UnsupportedError,
     UsageError,
 )
+from fastdata_cli.imaging.resize import max_side_for
 from fastdata_cli.keys import printable
 from fastdata_cli.loading.images import ImageSource
-from fastdata_cli.loading.loader import natural_block
 from fastdata_cli.loading.samplers import Positions
 from fastdata_cli.operations.bench.report import DatasetFacts
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.events import Listener
-from fastdata_cli.operations.plan import common_size, spread
+from fastdata_cli.operations.sampling import spread
 from fastdata_cli.operations.settings import DEFAULT_SIZE, ConvertOptions, parse_size
+from fastdata_cli.operations.shown_sizes import common_size, shown_sizes
 from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.operations.subset import Subset
 from fastdata_cli.sample import Payload
@@ -60,6 +61,8 @@ class Subject:
     size: tuple[int, int] | None
     """(height, width) of images in a batch; None leaves pixels as they are."""
     source: ImageSource
+    max_side: int | None = None
+    """See ``max_side_for``; None for pixels."""
     bad: dict[int, str] = field(default_factory=dict)
     """Position of each sample found to be unreadable, and why."""
     failure: FastdataError | None = None
@@ -99,11 +102,6 @@ class Subject:
         if self.size is not None:
             return (*self.size, 3), "uint8"
         return tuple(schema.image_shape or ()), schema.dtype
-
-    @cached_property
-    def block(self) -> int:
-        """Samples of a block, for the order by blocks."""
-        return natural_block(self.reader)
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
@@ -230,6 +228,9 @@ def _settle(subject: Subject, options: BenchOptions, listener: Listener) -> None
     except UnsupportedError as problem:
         raise UsageError(problem.message, hint="leave --size out") from problem
     if subject.encoded:
+        assert subject.size is not None, "encoded images are brought to one"
+        sizes = [*shown_sizes(Subset(reader, good.tolist()), ConvertOptions())]
+        subject.max_side = max_side_for(subject.size, sizes) if sizes else None
         batch = reader.read_many(good)
         mean = batch.images.nbytes if batch.offsets is None else int(batch.offsets[-1])
         facts = {**vars(subject.facts), "sample_bytes": mean / len(good)}

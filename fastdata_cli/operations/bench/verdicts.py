@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fastdata_cli.operations.bench.best import winning_fast_loader
 from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, Verdict
 from fastdata_cli.operations.bench.settings import BenchOptions
 from fastdata_cli.operations.bench.stages import stage_seconds
@@ -48,6 +49,7 @@ def observe(
     layout = subject.facts.layout
     loaders = [row for row in report.loaders if row.dataset == subject.name]
     rates = {row.workers: row.samples_per_s for row in loaders if row.samples_per_s}
+    fast = winning_fast_loader(report, subject.name)
     best = max(rates, key=lambda count: rates[count], default=None)
     best_row = next((row for row in loaders if row.workers == best), None)
     used = resources.get(best) if best is not None else None
@@ -67,7 +69,10 @@ def observe(
         sample_bytes=subject.stored_sample_bytes,
         random_access=subject.facts.random_access,
         size="x".join(map(str, subject.size)) if subject.size else None,
+        max_side=subject.max_side,
         loader=rates,
+        fast_loader=fast.samples_per_s if fast else None,
+        fast_loader_line=fast.line if fast else "",
         order=subject.order(options.order),
         batch_size=options.batch_size,
         reads={row.order: row.samples_per_s for row in reads if row.samples_per_s},

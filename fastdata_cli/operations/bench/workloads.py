@@ -7,28 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fastdata_cli.loading.samplers import (
-    BatchSampler,
-    BlockShuffleSampler,
-    Positions,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-)
+from fastdata_cli.loading.orders import sampler_for
+from fastdata_cli.loading.samplers import BatchSampler, Positions
 from fastdata_cli.operations.bench.subject import Subject
 
-ORDERS = ("sequential", "random", "block")
 GRAINS = ("sample", "batch")
-
-
-def sampler_of(subject: Subject, order: str, *, window: int = 4) -> Sampler:
-    """Return the sampler that visits a dataset in that order."""
-    count = subject.facts.samples
-    if order == "sequential":
-        return SequentialSampler(count)
-    if order == "random":
-        return RandomSampler(count)
-    return BlockShuffleSampler(count, subject.block, window=window)
 
 
 class Requests:
@@ -39,7 +22,7 @@ class Requests:
 
     Args:
         subject: the dataset; samples that are known to be bad are left out.
-        order: one of ORDERS.
+        order: a word of SAMPLERS.
         batch_size: samples of a request; None asks for single samples.
         once: end with the epoch, and begin a new one after ``restart``.
     """
@@ -48,7 +31,7 @@ class Requests:
         self, subject: Subject, order: str, batch_size: int | None, *, once: bool = False
     ) -> None:
         self._subject = subject
-        self._sampler = sampler_of(subject, order)
+        self._sampler = sampler_for(subject.reader, order)
         self._batch_size = batch_size
         self._once = once
         self._lock = threading.Lock()
@@ -89,12 +72,10 @@ def whole_blocks(subject: Subject, least: int) -> Positions:
     Whole blocks in random order, each shuffled within itself: a chunk that is decompressed serves
     all of its samples, as in an epoch by blocks. At least ``least`` samples, if there are.
     """
-    if subject.chunk == 1 and subject.facts.random_access:
-        sampler: Sampler = RandomSampler(subject.facts.samples)
-    elif subject.facts.random_access:
-        sampler = sampler_of(subject, "block", window=1)
-    else:
-        sampler = sampler_of(subject, "sequential")
+    order = "sequential"
+    if subject.facts.random_access:
+        order = "random" if subject.chunk == 1 else "block"
+    sampler = sampler_for(subject.reader, order, window=1)
     found: list[Positions] = []
     for piece in sampler.pieces():
         found.append(piece if subject.chunk > 1 else piece[:least])

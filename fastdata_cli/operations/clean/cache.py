@@ -24,6 +24,7 @@ from fastdata_cli.quality.judge import Examined, Judge
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage import durable
 from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.whole_file import name_beside
 
 _APPLICATION = 0x66646331  # "fdc1": tells our files from all other SQLite files
 _MAGIC = b"SQLite format 3\0"
@@ -60,8 +61,7 @@ class ScoreCache:
     def __init__(self, path: Path, judge: Judge, listener: Listener) -> None:
         self._path = path
         self._listener = listener
-        self._scores = set(judge.score_names)
-        self._prints = {judge.options.duplicates} - {None}
+        self._judge = judge
         settled = json.dumps([__version__, asdict(judge.policy)], sort_keys=True)
         self._setting = xxhash.xxh3_64_hexdigest(settled.encode())
         self._lock = threading.Lock()
@@ -80,14 +80,7 @@ class ScoreCache:
         if state is None or not self._working:
             return state, None
         found = self._row(path, state)
-        if isinstance(found, Examined):
-            known = {each.kind for each in found.prints}
-            if not (self._scores <= set(found.scores) and self._prints <= known):
-                return state, None
-            found = Examined(
-                found.scores, found.notes, tuple(p for p in found.prints if p.kind in self._prints)
-            )
-        return state, found
+        return state, self._judge.narrowed(found) if isinstance(found, Examined) else found
 
     def store(self, path: bytes, state: FileState, finding: Finding) -> None:
         """Remember a finding about a file in the state that it had before it was read."""
@@ -191,6 +184,8 @@ def _read(record: Mapping[str, Any]) -> Finding:
 
 def _require_ours(path: Path) -> None:
     """Raise unless there is nothing yet, or a cache; SQLite itself would change what it opens."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--cache {path}: this is no file", hint="choose another name")
     try:
         with open(path, "rb") as file:
             head = file.read(100)
@@ -213,8 +208,7 @@ def _create(path: Path) -> None:
             f"{path} is no file of its own: it is not made a cache",
             hint="give the place of a file, not a link or a device",
         )
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    fresh.unlink(missing_ok=True)
+    fresh = name_beside(path)
     try:
         base = sqlite3.connect(fresh)
         try:

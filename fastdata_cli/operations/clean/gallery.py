@@ -177,24 +177,23 @@ class GalleryCollector:
         if self._spool is None:
             return ()
         shown = sorted(report.groups, key=_likeness)[:MOST_GROUPS]
-        members = {
-            group.first: sorted(group.members, key=lambda each: -(each.distance or 0))
+        kept = [
+            sorted(group.members, key=lambda each: -(each.distance or 0))[: MOST_OF_GROUP - 1]
             for group in shown
-        }
-        kept = {first: some[: MOST_OF_GROUP - 1] for first, some in members.items()}
-        keys = [*kept, *(member.key for some in kept.values() for member in some)]
-        thumbnails = self._spool.find(keys)
+        ]
+        firsts = [group.first for group in shown if not group.against]
+        thumbnails = self._spool.find([*firsts, *(each.key for some in kept for each in some)])
         return tuple(
             PictureGroup(
-                first=Picture(group.first, thumbnails.get(group.first)),
+                first=Picture(group.first, None if group.against else thumbnails.get(group.first)),
                 members=tuple(
                     Picture(each.key, thumbnails.get(each.key), distance=each.distance)
-                    for each in kept[group.first]
+                    for each in some
                 ),
                 count=group.count,
                 reason=group.reason,
             )
-            for group in shown
+            for group, some in zip(shown, kept, strict=True)
         )
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from fastdata_cli.errors import BusyError, DamagedDatasetError, SourceNotFoundEr
 from fastdata_cli.json_text import parse
 from fastdata_cli.keys import from_bytes, from_text, to_bytes, to_text
 from fastdata_cli.storage import durable
+from fastdata_cli.whole_file import write_whole
 
 NAME = "fastdata-quarantine.jsonl"
 VERSION = 1
@@ -103,12 +104,8 @@ class MoveList:
         if not moves:
             self.path.unlink()
             return
-        fresh = self.path.with_name(f".{NAME}.partial")
-        lines: Iterable[bytes] = (move.line() for move in moves)
-        fresh.write_bytes(_FIRST_LINE + b"".join(lines))
-        durable.sync_path(fresh)
-        fresh.replace(self.path)
-        durable.sync_directory(self.path.parent)
+        lines = [move.line() for move in moves]
+        write_whole(self.path, _FIRST_LINE + b"".join(lines), sync=True)
 
     def close(self) -> None:
         """Let others have it."""

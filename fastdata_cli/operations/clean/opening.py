@@ -17,10 +17,11 @@ from fastdata_cli.operations.clean.arrivals import PathStream
 from fastdata_cli.operations.clean.subject import Files, Named, Samples, Subject
 from fastdata_cli.operations.events import Listener
 from fastdata_cli.operations.settings import SourceOptions
-from fastdata_cli.operations.source import STDIN, open_source, require_stdin
+from fastdata_cli.operations.source import STDIN, is_path_list, open_source, require_stdin
 from fastdata_cli.sample import Reject
 from fastdata_cli.storage.listing import Listing, list_tree, start_of
 from fastdata_cli.storage.listing_names import is_image_name
+from fastdata_cli.storage.listing_paths import path_of
 
 _BLOCK = 1024
 
@@ -89,6 +90,10 @@ def _is_dataset(source: str) -> bool:
         try:
             return registry.recognise(path).name != "tree"
         except NotADatasetError:
+            if is_path_list(path):
+                raise UsageError(
+                    f"{source} is no image, and lists paths", hint=f"--files-from {source}"
+                ) from None
             return False
     return stat.S_ISDIR(mode) and registry.recognise(path).name != "tree"
 
@@ -98,7 +103,7 @@ def _from_list(listed: str, *, nul: bool) -> Files:
         return _from_file(listed, nul=nul)
     require_stdin("find images -name '*.jpg' | fastdata clean, or name a folder")
     stream = PathStream(sys.stdin.fileno(), nul=nul)
-    blocks = ([_named(raw, raw, nul=nul) for raw in block] for block in stream)
+    blocks = ([_named(line, b"", nul=nul) for line in block] for block in stream)
     return Files("stdin", blocks, on_close=stream.close)
 
 
@@ -114,20 +119,17 @@ def _from_file(listed: str, *, nul: bool) -> Files:
         with file:
             rest = iter(PathStream(file.fileno(), nul=nul))
             first = next(rest, [])
-            bare = first if nul else [raw.removesuffix(b"\r") for raw in first]
-            start, _ = start_of(bare, [Path(), Path(listed).parent])
+            start, _ = start_of(first, [Path(), Path(listed).parent], nul=nul)
             folder = b"" if start == Path() else os.fsencode(start)
             for block in itertools.chain([first], rest):
-                yield [_named(raw, os.path.join(folder, raw), nul=nul) for raw in block]
+                yield [_named(line, folder, nul=nul) for line in block]
 
     return Files(listed, blocks())
 
 
-def _named(raw: bytes, path: bytes, *, nul: bool) -> Named:
-    """Return a path of a list; a carriage return at its end may belong to the line, or to it."""
-    if not nul and raw.endswith(b"\r") and not os.path.lexists(path):
-        path = path[:-1]
-    return Named(from_bytes(raw), path)
+def _named(line: bytes, folder: bytes, *, nul: bool) -> Named:
+    """Return what a line of a list names: the line as it came, and the path that it stands for."""
+    return Named(from_bytes(line), os.path.join(folder, path_of(line, folder, nul=nul)))
 
 
 def _from_files(sources: Sequence[str]) -> Files:

@@ -23,6 +23,7 @@ from fastdata_cli.errors import UsageError
 from fastdata_cli.keys import from_bytes, to_bytes, to_text
 from fastdata_cli.operations.clean.move_list import Move, MoveList
 from fastdata_cli.operations.clean.moves import clear_partial, move, same_content
+from fastdata_cli.operations.destination import why_unwritable
 from fastdata_cli.quality.verdict import Verdict
 from fastdata_cli.storage.refusals import storage_errors
 
@@ -32,6 +33,9 @@ UNJUDGED = frozenset(
 """Reasons that only say that an image could not be judged: it may be a good one, and stays."""
 
 _MOST_TROUBLES = 10
+
+# Bytes, of every file system that Linux has.
+_LONGEST_NAME = 255
 
 
 class Quarantine:
@@ -56,8 +60,11 @@ class Quarantine:
         self.failed = 0
         self.left = 0
         self.troubles: list[str] = []
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"--quarantine {folder}: this is no folder")
+        above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not above.is_dir():
+            raise UsageError(f"--quarantine {folder}: {above} is no folder")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise UsageError(f"--quarantine {folder}: {why_unwritable(above)}")
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._list = MoveList(folder, new=True)
@@ -180,7 +187,7 @@ def restore(folder: Path, emit: Callable[[bytes], None]) -> RestoreReport:
 def _put_back(each: Move, root: bytes) -> bool:
     """Return whether a file came back; False where it is not in quarantine."""
     full = os.path.join(root, each.target)
-    if os.path.relpath(os.path.normpath(full), root).startswith(b".."):
+    if os.path.relpath(os.path.normpath(full), root).split(os.sep.encode())[0] == b"..":
         raise OSError(None, "its line leads out of the quarantine folder")
     clear_partial(full)
     if not os.path.lexists(full):
@@ -203,9 +210,12 @@ def _places_of_first(path: bytes, verdict: Verdict) -> set[bytes]:
     """Return where the first image of a duplicate's group may lie, every link followed.
 
     Keys are paths as they were given: in a list they may be relative to where the list lies, and
-    end in the carriage return of its lines.
+    end in the carriage return of its lines. Those of an index are relative to what another run
+    looked at, wherever that lies.
     """
-    if verdict.duplicate_of is None:
+    if verdict.duplicate_of is None or (
+        verdict.against and not os.path.isabs(verdict.duplicate_of)
+    ):
         return set()
     first, own = to_bytes(verdict.duplicate_of), to_bytes(verdict.key).removesuffix(b"\r")
     start = path.removesuffix(b"\r").removesuffix(own) if own else b""
@@ -220,5 +230,11 @@ def _entry(path: bytes) -> bytes:
 
 
 def _numbered(path: bytes, again: int) -> bytes:
-    stem, suffix = os.path.splitext(path)
-    return stem + b"~%d" % again + suffix
+    """Return the path with a number in its name, cut where names may not be longer."""
+    folder, name = os.path.split(path)
+    stem, suffix = os.path.splitext(name)
+    ending = b"~%d" % again + suffix
+    cut = max(_LONGEST_NAME - len(ending), 0)
+    while 0 < cut < len(stem) and stem[cut] & 0xC0 == 0x80:  # within a letter of UTF-8
+        cut -= 1
+    return os.path.join(folder, stem[:cut] + ending)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from fastdata_cli.errors import UsageError
-from fastdata_cli.keys import to_text
+from fastdata_cli.keys import inert, to_text
 from fastdata_cli.operations.clean.report import CleanReport
 from fastdata_cli.quality.verdict import Reason, Score, Verdict
 from fastdata_cli.storage.refusals import storage_errors
+from fastdata_cli.whole_file import whole_file
 
 VERSION = 1
 HEAD = "fastdata_clean"
@@ -47,6 +49,7 @@ def verdict_record(verdict: Verdict, moved_to: str | None = None) -> dict[str, A
         "scores": {name: _plain(score) for name, score in verdict.scores.items()},
         "notes": list(verdict.notes),
         "duplicate_of": None if first is None else to_text(first),
+        "against": verdict.against,
         "distance": verdict.distance,
         "moved_to": None if moved_to is None else to_text(moved_to),
     }
@@ -74,6 +77,7 @@ def report_record(report: CleanReport) -> dict[str, Any]:
         "groups": [
             {
                 "first": to_text(group.first),
+                "against": group.against,
                 "reason": group.reason,
                 "count": group.count,
                 "members": [
@@ -94,7 +98,8 @@ class VerdictFile:
     """Writes every verdict into a file, which appears whole when the run is over.
 
     Args:
-        path: ``.jsonl``, ``.ndjson`` or ``.csv``.
+        path: ``.jsonl``, ``.ndjson`` or ``.csv``. What is no file, such as a pipe, is written to
+            as the verdicts come.
         scores: names of the scores: the columns of CSV.
 
     Raises:
@@ -103,18 +108,21 @@ class VerdictFile:
     """
 
     def __init__(self, path: Path, scores: Sequence[str]) -> None:
-        self._path = Path(os.path.realpath(path))
+        self._path = path
         self._is_csv = path.suffix == ".csv"
         if not self._is_csv and path.suffix not in _JSON_SUFFIXES:
             raise UsageError(
                 f"--report {path}: its suffix stands for no kind of report",
                 hint="end it in .jsonl or .csv",
             )
-        _require_ours(self._path)
         self._scores = scores
-        self._partial = self._path.with_name(f".{self._path.name}.partial")
-        with storage_errors(self._path):
-            self._file = open(self._partial, "w", encoding="utf-8", newline="")  # noqa: SIM115
+        if path.is_file() or not path.exists():
+            _require_ours(path)
+        self._opened = ExitStack()
+        with storage_errors(path):
+            whole = self._opened.enter_context(whole_file(path, sync=True))
+        self._file = TextIOWrapper(whole, encoding="utf-8", newline="")
+        self._opened.callback(self._file.detach)  # it writes what it holds, and closes nothing
         if self._is_csv:
             self._rows = csv.writer(self._file)
             self._rows.writerow([*_COLUMNS, *scores])
@@ -129,11 +137,7 @@ class VerdictFile:
         trace: TracebackType | None,
     ) -> None:
         with storage_errors(self._path):
-            self._file.close()
-            if kind is None:
-                self._partial.replace(self._path)
-            else:
-                self._partial.unlink(missing_ok=True)
+            self._opened.__exit__(kind, problem, trace)
 
     def add(self, verdict: Verdict, moved_to: str | None = None) -> None:
         """Write one verdict."""
@@ -152,7 +156,9 @@ class VerdictFile:
             "detail": "; ".join(filter(None, (reason["detail"] for reason in record["reasons"]))),
             "notes": " ".join(record["notes"]),
         }
-        return [*(cells[name] for name in _COLUMNS), *map(record["scores"].get, self._scores)]
+        row = [*(cells[name] for name in _COLUMNS), *map(record["scores"].get, self._scores)]
+        # Names and EXIF are whatever a stranger made them.
+        return [inert(cell) if isinstance(cell, str) else cell for cell in row]
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

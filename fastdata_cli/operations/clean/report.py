@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fastdata_cli.quality.verdict import Reason, Score, Verdict
 from fastdata_cli.quality.view import View
+from fastdata_cli.sample import Reject
 from fastdata_cli.timing.stages import Stage
 
 MOST_VALUES = 4096
@@ -16,6 +17,8 @@ MOST_GROUPS = 1000
 """Duplicate groups kept in a report; their number is always exact."""
 MOST_MEMBERS = 100
 """Members kept of one group; their number is always exact."""
+MOST_NAMED = 5
+"""Images kept by name in a report that are held back: few are named, many are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,9 @@ class DuplicateGroup:
     """An image and those found to repeat it, in source order."""
 
     first: str
-    """Key of the image that stays; it may belong to the index of ``--against``."""
+    """Key of the image that stays."""
+    against: bool
+    """Whether that image is of the index of ``--against``, not of this run."""
     reason: str
     """``duplicate``, ``duplicate-pixels`` or ``near-duplicate``."""
     count: int
@@ -93,6 +98,8 @@ class CleanReport:
     moved: int
     """Images moved by ``--quarantine``."""
     seconds: float
+    first_bad: tuple[Reject, ...] = ()
+    """The first images that are not kept, at most ``MOST_NAMED``, with the reasons in words."""
     stages: tuple[Stage, ...] = field(default=())
 
     @property

@@ -68,6 +68,7 @@ class Ruling:
             finding.scores,
             finding.notes,
             duplicate_of=match.first,
+            against=match.against,
             distance=match.distance,
         )
 

@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from fastdata_cli.operations.clean.report import (
     MOST_GROUPS,
     MOST_MEMBERS,
+    MOST_NAMED,
     MOST_VALUES,
     CleanReport,
     Duplicate,
     DuplicateGroup,
     ScoreValues,
 )
+from fastdata_cli.operations.clean.selection import left_out
 from fastdata_cli.quality.verdict import Score, Verdict
+from fastdata_cli.sample import Reject
 from fastdata_cli.timing.stages import StageClock
+
+_First = tuple[str, bool]  # key of a first image, and whether it is of --against
 
 
 class Tally:
@@ -28,11 +33,12 @@ class Tally:
         self.kept = 0
         self.cached = 0
         self.moved = 0
+        self._first_bad: list[Reject] = []
         self._reasons: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
         self._scores: dict[str, _Reservoir] = {}
-        self._groups: dict[str, _Group] = {}
-        self._firsts: set[str] = set()
+        self._groups: dict[_First, _Group] = {}
+        self._firsts: set[_First] = set()
 
     def add(self, verdict: Verdict, *, cached: bool = False, moved: bool = False) -> None:
         """Count one verdict."""
@@ -40,6 +46,8 @@ class Tally:
         self.kept += verdict.kept
         self.cached += cached
         self.moved += moved
+        if not verdict.kept and len(self._first_bad) < MOST_NAMED:
+            self._first_bad.append(left_out(verdict.key, verdict.index, verdict.reasons))
         for reason in verdict.reasons:
             self._reasons[reason.name] += 1
         for note in verdict.notes:
@@ -49,7 +57,7 @@ class Tally:
                 self._scores[name] = _Reservoir(name)
             self._scores[name].add(value)
         if verdict.duplicate_of is not None:
-            self._group(verdict, verdict.duplicate_of)
+            self._group(verdict, (verdict.duplicate_of, verdict.against))
 
     def report(
         self,
@@ -67,9 +75,10 @@ class Tally:
             kept=self.kept,
             reasons=dict(self._reasons.most_common()),
             notes=dict(sorted((self._notes + Counter(dict(notes))).items())),
+            first_bad=tuple(self._first_bad),
             thresholds=thresholds,
             scores={name: values for name, values in found.items() if values is not None},
-            groups=tuple(group.frozen(first) for first, group in self._groups.items()),
+            groups=tuple(group.frozen(*first) for first, group in self._groups.items()),
             groups_found=len(self._firsts),
             cached=self.cached,
             moved=self.moved,
@@ -77,7 +86,7 @@ class Tally:
             stages=clock.stages(),
         )
 
-    def _group(self, verdict: Verdict, first: str) -> None:
+    def _group(self, verdict: Verdict, first: _First) -> None:
         self._firsts.add(first)
         if first in self._groups or len(self._groups) < MOST_GROUPS:
             reason = verdict.reasons[0].name
@@ -97,9 +106,13 @@ class _Group:
         if len(self._members) < MOST_MEMBERS:
             self._members.append(Duplicate(key=verdict.key, distance=verdict.distance))
 
-    def frozen(self, first: str) -> DuplicateGroup:
+    def frozen(self, first: str, against: bool) -> DuplicateGroup:
         return DuplicateGroup(
-            first=first, reason=self._reason, count=self._count, members=tuple(self._members)
+            first=first,
+            against=against,
+            reason=self._reason,
+            count=self._count,
+            members=tuple(self._members),
         )
 
 

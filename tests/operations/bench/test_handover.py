@@ -9,6 +9,7 @@ import pytest
 
 from fastdata_cli.loading.loader import LoaderOptions
 from fastdata_cli.operations.bench import handover
+from fastdata_cli.operations.bench.advise import Choice
 from fastdata_cli.operations.bench.epochs import EpochCase
 from fastdata_cli.operations.bench.handover import handover_seconds
 from fastdata_cli.operations.bench.pairs import Pairs
@@ -16,6 +17,9 @@ from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.timing.measurement import Measurement
 from fastdata_cli.timing.process_tree import ProcessTree
 from tests.operations.bench.readers import SHAPE, subject_of, write_raw
+
+BEST = Choice(options=LoaderOptions(batch_size=16, workers=1))
+KEPT = Choice(options=LoaderOptions(batch_size=16, workers=1, persistent_workers=True))
 
 
 def workers() -> set[int]:
@@ -72,10 +76,7 @@ def test_an_epoch_is_whole_and_workers_live_as_long_as_asked(subject: Subject, k
 
 
 def test_workers_that_are_kept_are_compared_over_whole_epochs(subject: Subject) -> None:
-    best = LoaderOptions(batch_size=16, workers=1)
-    pair = Pairs(subject, 2.0).measure(
-        best, LoaderOptions(batch_size=16, workers=1, persistent_workers=True)
-    )
+    pair = Pairs(subject, 2.0).measure(BEST, KEPT)
     assert not isinstance(pair, str)
     assert all(isinstance(each, Measurement) and each.failure is None for each in pair)
     assert all(repeat.samples % 48 == 0 for each in pair for repeat in each.repeats)
@@ -85,8 +86,15 @@ def test_an_epoch_that_is_too_long_is_not_begun(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = Pairs(subject, 1.0)
-    best = LoaderOptions(batch_size=16, workers=1)
-    pairs._rates[best] = 4.0
+    pairs._rates[BEST] = 4.0
     monkeypatch.setattr(EpochCase, "prepare", lambda case: pytest.fail("it was begun"))
-    said = pairs.measure(best, LoaderOptions(batch_size=16, workers=1, persistent_workers=True))
+    said = pairs.measure(BEST, KEPT)
     assert said == "not tried: starting workers is little beside an epoch of 12 s"
+
+
+def test_fastloader_is_compared_with_a_dataloader(subject: Subject) -> None:
+    fast = Choice(options=LoaderOptions(batch_size=16), threads=True)
+    pair = Pairs(subject, 1.0).measure(Choice(options=LoaderOptions(batch_size=16)), fast)
+    assert not isinstance(pair, str)
+    assert ["FastLoader" in each.name for each in pair] == [False, True]
+    assert all(each.samples_per_s for each in pair)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,9 @@ from fastdata_cli.errors import DamagedDatasetError
 from fastdata_cli.operations.bench import consumer
 from fastdata_cli.operations.bench.constant import ConstantReader
 from fastdata_cli.operations.bench.consumer import measure_consumer
-from fastdata_cli.operations.bench.loaders import LoaderCase, loader_options, measure_loaders
-from fastdata_cli.operations.bench.stream import SkippingDataset, Stream
+from fastdata_cli.operations.bench.loader_case import LoaderCase, loader_options
+from fastdata_cli.operations.bench.loaders import measure_loaders
+from fastdata_cli.operations.bench.stream import SkippingDataset, Stream, look_at
 from fastdata_cli.operations.bench.subject import Subject
 from fastdata_cli.sample import Batch
 from tests.loading.datasets import KINDS, write
@@ -106,6 +108,46 @@ def test_a_loader_that_alters_pixels_is_noticed(tmp_path: Path) -> None:
     assert row.same_bytes is False
 
 
+class Eager(Stream):
+    """Counts what is taken; four batches may lie ready."""
+
+    taken = 0
+    ahead = 4
+
+    def take(self) -> Sequence[Any] | None:
+        self.taken += 1
+        return super().take()
+
+
+@pytest.mark.parametrize(("check_s", "looked_at"), [(0.0, 0), (10.0, 4), (1e-9, 1)])
+def test_the_time_begins_when_nothing_lies_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_s: float, looked_at: int
+) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw", 64))
+    case = LoaderCase(subject, loader_options(subject, quick(), 0), "as-is")
+    streams = []
+
+    def stream() -> Stream:
+        streams.append(Eager(case.dataset, case._options))
+        return streams[-1]
+
+    monkeypatch.setattr(case, "_stream_of", stream)
+    case.check_s = check_s
+    case.prepare()
+    case.stop()
+    assert [each.taken for each in streams] == [looked_at + 4 + 1]
+
+
+@pytest.mark.parametrize(("cache", "repeats"), [("as-is", 3), ("cold", 1)])
+def test_where_time_is_short_one_round_has_several_repeats(
+    tmp_path: Path, cache: str, repeats: int
+) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw", 64))
+    options = quick(repeats=3, cache=cache)
+    (loaded,) = measure_loaders([subject], options, 0.1, lambda measurement: None)
+    assert len(loaded.row.measurement.repeats) == repeats
+
+
 def test_an_epoch_that_was_not_seen_to_its_end_proves_nothing(tmp_path: Path) -> None:
     subject = subject_of(write_raw(tmp_path / "a.raw"))
     case = LoaderCase(subject, loader_options(subject, quick(), 0), "as-is")
@@ -136,7 +178,7 @@ def test_a_cold_epoch_ends_with_its_data(tmp_path: Path) -> None:
     options = quick(cache="cold")
     (loaded,) = measure_loaders([subject], options, 1.0, lambda measurement: None)
     runs = loaded.row.measurement.repeats
-    assert all(repeat.samples == 200 * repeat.runs for repeat in runs)
+    assert all(repeat.samples == (200 - 16) * repeat.runs for repeat in runs)
     assert loaded.row.each_once is True
 
 
@@ -161,6 +203,24 @@ def test_a_stream_goes_on_over_epochs_and_each_is_whole(tmp_path: Path) -> None:
     while (batch := stream.take()) is not None:
         sizes.append(len(batch[-1]))
     assert sizes == [16, 16, 16, 2] * 2
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_a_byte_of_each_page_is_looked_at(dtype: type[np.generic]) -> None:
+    memory = np.full(mmap.PAGESIZE * 3 // np.dtype(dtype).itemsize, 1, dtype)
+    looked: list[int] = []
+
+    class Seen(np.ndarray[Any, Any]):
+        def max(self, *args: Any, **kwargs: Any) -> Any:
+            looked.append(len(self))
+            return super().max(*args, **kwargs)
+
+    class Images:
+        def numpy(self) -> Any:
+            return memory.reshape(1, 1, -1, 1).view(Seen)
+
+    look_at((Images(), Images()))
+    assert looked == [3]
 
 
 class Clock:
@@ -195,3 +255,22 @@ def test_a_consumer_computes_for_its_share_of_the_time(
     row = measure_consumer(subject, quick(step_ms=step_ms), 0, 0.5)
     assert row.utilisation == pytest.approx(busy)
     assert row.steps == pytest.approx(500 / (step_ms + 5), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("samples", "workers", "left"),
+    [(64, 0, 3), (64, 2, 2), (32, 2, 2), (16, 0, 1)],
+    ids=["one", "two", "no more than a round", "one batch"],
+)
+def test_the_time_of_a_cold_epoch_begins_when_each_worker_had_its_turn(
+    tmp_path: Path, samples: int, workers: int, left: int
+) -> None:
+    subject = subject_of(write_raw(tmp_path / "a.raw", samples))
+    case = LoaderCase(subject, loader_options(subject, quick(), workers), "cold")
+    case.run_s = 10.0
+    case.prepare()
+    assert case._stream is not None
+    started = case._stream.first_batch_s is not None
+    assert case.run().samples == 16 * left
+    case.stop()
+    assert started == (samples == 64), "where no more follow, they are all that can be timed"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fastdata_cli.operations.bench import run as run_module
@@ -13,9 +15,10 @@ from fastdata_cli.operations.bench.budget import Budget
 from fastdata_cli.operations.bench.device import by_fio
 from fastdata_cli.operations.bench.run import bench, record_of
 from fastdata_cli.operations.bench.settings import BenchOptions
-from fastdata_cli.operations.bench.stages import stage_batches
+from fastdata_cli.operations.bench.stages import decode_ceiling, stage_batches
 from fastdata_cli.timing.device import DeviceDoubt, device_jobs
 from fastdata_cli.timing.record import load_record
+from tests.conftest import make_tree
 from tests.operations.bench.readers import named, quick, subject_of, write_raw
 
 
@@ -24,7 +27,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of these tests has to be believed."""
     monkeypatch.setattr("fastdata_cli.operations.bench.reads.MIN_REPEAT_S", 0.02)
     monkeypatch.setattr("fastdata_cli.operations.bench.loaders.MIN_REPEAT_S", 0.02)
-    monkeypatch.setattr("fastdata_cli.operations.bench.loaders._SHORTEST_RUN_S", 0.05)
+    monkeypatch.setattr("fastdata_cli.operations.bench.loaders.SHORTEST_RUN_S", 0.05)
     monkeypatch.setattr("fastdata_cli.operations.bench.budget._LEAST_S", 0.1)
 
 
@@ -54,7 +57,7 @@ def test_no_scratch_file_is_written(tmp_path: Path) -> None:
     (result,) = by_fio(scratch=False)([small], device_jobs(4096, runtime_s=0.05)[-1:])
     assert not result.scratch
     (text,) = [each.text for each in result.warnings if each.kind == DeviceDoubt.SMALL]
-    assert "none is made in a quick look" in text
+    assert "and no scratch file is made in a quick look" in text
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -85,6 +88,15 @@ def test_few_images_are_decoded_where_time_is_short(tree: Path) -> None:
     subject = subject_of(tree)
     assert sum(map(len, stage_batches(subject, 16, 0.2))) == 64
     assert sum(map(len, stage_batches(subject, 16, 5.0))) == 120
+
+
+def test_one_image_is_decoded_until_the_time_is_over(tmp_path: Path) -> None:
+    subject = subject_of(make_tree(tmp_path / "images", 1))
+    found = decode_ceiling(subject, [np.array([0])], 0.1)
+    assert found is not None
+    decoded = re.search(r"(\d[\d,]*) decoded$", found.how)
+    assert decoded is not None
+    assert int(decoded[1].replace(",", "")) > 20
 
 
 def test_what_came_before_the_phases_is_taken_from_them() -> None:

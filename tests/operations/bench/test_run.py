@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,8 @@ from fastdata_cli import registry
 from fastdata_cli.errors import DamagedDatasetError, NothingUsableError, UsageError
 from fastdata_cli.operations.bench.budget import Budget, phases
 from fastdata_cli.operations.bench.constant import ConstantReader
+from fastdata_cli.operations.bench.report import STAGES
 from fastdata_cli.operations.bench.run import bench, record_of
-from fastdata_cli.operations.bench.stages import STAGES
 from fastdata_cli.operations.events import Silent
 from fastdata_cli.timing.device import DeviceResult, FioJob, Latency
 from fastdata_cli.timing.record import load_record
@@ -36,7 +38,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of these tests has to be believed."""
     monkeypatch.setattr("fastdata_cli.operations.bench.reads.MIN_REPEAT_S", 0.02)
     monkeypatch.setattr("fastdata_cli.operations.bench.loaders.MIN_REPEAT_S", 0.02)
-    monkeypatch.setattr("fastdata_cli.operations.bench.loaders._SHORTEST_RUN_S", 0.05)
+    monkeypatch.setattr("fastdata_cli.operations.bench.loaders.SHORTEST_RUN_S", 0.05)
     monkeypatch.setattr("fastdata_cli.operations.bench.budget._LEAST_S", 0.1)
 
 
@@ -181,7 +183,7 @@ def test_bad_samples_are_counted_and_named_in_a_note(tree: Path) -> None:
 
 def test_bad_samples_of_a_reader_are_survived_by_all_phases() -> None:
     report = bench([("made", PartlyBadReader(40, SHAPE), "made")], quick())
-    assert any("2 bad sample(s)" in note for note in report.notes)
+    assert any("2 bad samples" in note for note in report.notes)
     assert report.loaders[0].each_once
 
 
@@ -244,11 +246,18 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_measured(tmp_path: P
         bench([named(path)], quick(size="big"))
 
 
-def test_advise_prints_a_line_to_paste(tmp_path: Path) -> None:
+def test_advise_gives_what_can_be_pasted(tmp_path: Path) -> None:
     path = write_raw(tmp_path / "a.raw")
     report = bench([named(path)], quick(advise=True, seconds=2.0))
-    assert report.best_line.startswith("DataLoader(dataset, batch_sampler=BatchSampler(")
-    assert any("advise: num_workers" in note for note in report.notes)
+    assert report.steps[0].setting == "FastLoader"
+    assert {step.dataset for step in report.steps} == {str(path)}
+    scope: dict[str, Any] = {}
+    exec(report.to_paste, scope)
+    assert sum(len(images) for images, _ in scope["loader"]) == 200
+    facts = json.loads(record_of(report).to_json())["facts"]
+    assert facts["to_paste"] == report.to_paste
+    assert len(facts["steps"]) == len(report.steps)
+    assert [row["loader"] for row in facts["fast_loaders"]] == ["FastLoader"]
 
 
 def test_the_budget_is_shared_and_what_is_left_goes_on() -> None:

@@ -26,7 +26,7 @@ from tests.operations.bench.readers import (
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fastdata_cli.operations.bench.loaders.MIN_REPEAT_S", 0.02)
-    monkeypatch.setattr("fastdata_cli.operations.bench.loaders._SHORTEST_RUN_S", 0.05)
+    monkeypatch.setattr("fastdata_cli.operations.bench.loaders.SHORTEST_RUN_S", 0.05)
 
 
 def test_it_is_measured_beside_the_dataloader(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_it_is_measured_beside_the_dataloader(tmp_path: Path) -> None:
         assert row.samples_per_s
         assert row.each_once is True
         assert row.same_bytes is True
-        assert row.line == "FastLoader(path, 16, order='block')"
+        assert row.line == f"FastLoader({row.dataset!r}, 16, order='block')"
         assert row.measurement.name in told
     assert not [each for each in threading.enumerate() if each.name.startswith("fastdata-")]
 
