@@ -7,11 +7,11 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, sync: bool, fresh: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` when the block ends without an exception.
 
     Until then, and after an exception, ``path`` is as it was. Runs that write the same file do not
@@ -21,6 +21,8 @@ def whole_file(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
         path: a link stays a link. What is no file, such as a pipe, is written to as it is.
         sync: the content, then the name, are on the device before this returns: it survives a
             power cut, not only a kill.
+        fresh: where it is written, in the same folder; by default under a name that nothing has.
+            A fixed one, where no two runs can write, is written anew after a kill, not left.
 
     Raises:
         OSError: the system refuses; it names ``path``.
@@ -30,9 +32,10 @@ def whole_file(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
             yield file
         return
     target = Path(os.path.realpath(path))
-    fresh = name_beside(target)
+    mode: Literal["xb", "wb"] = "xb" if fresh is None else "wb"
+    fresh = fresh or name_beside(target)
     try:
-        with open(fresh, "xb") as file:
+        with open(fresh, mode) as file:
             yield file
             if sync:
                 file.flush()

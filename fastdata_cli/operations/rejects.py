@@ -21,13 +21,18 @@ def rejects_path(destination: Path) -> Path:
 
 
 def write_rejects(destination: Path, rejects: Sequence[Reject]) -> Path | None:
-    """List every reject beside the destination; an earlier run's list goes away."""
+    """List every reject beside the destination; an earlier run's list goes away.
+
+    The caller holds the destination's staging place: no other run writes this list meanwhile.
+    """
     path = rejects_path(destination)
+    fresh = destination.parent / f".{destination.name}.rejects-new"
     with storage_errors(path):
         if not rejects:
             path.unlink(missing_ok=True)
+            fresh.unlink(missing_ok=True)  # of a run that was killed while it wrote
             return None
-        with whole_file(path, sync=True) as file:
+        with whole_file(path, sync=True, fresh=fresh) as file:
             for reject in rejects:
                 record = {**asdict(reject), "key": to_text(reject.key)}
                 file.write(json.dumps(record).encode() + b"\n")

@@ -85,3 +85,14 @@ def test_a_new_dataset_is_not_seen_without_its_list(
     run(*words(source, out))
     assert seen == [["class0/bad.jpg"]]
     assert rejected(out) == [("class0/bad.jpg", "empty", 2)]
+
+
+@pytest.mark.parametrize("bad", ["bad.jpg", None])
+def test_what_a_kill_left_of_a_list_does_not_stay(
+    run: Run, tmp_path: Path, bad: str | None
+) -> None:
+    source = source_with_bad(tmp_path / "images", bad, 6)
+    (tmp_path / ".out.raw.rejects-new").write_bytes(b'{"key": "half')
+    run("convert", source, tmp_path / "out.raw")
+    assert [key for key, *_ in rejected(tmp_path / "out.raw")] == [f"class0/{bad}"] * bool(bad)
+    assert not list(tmp_path.glob(".*"))
