@@ -52,7 +52,7 @@ def comparison_section(found: ComparisonReport) -> Section:
                 words,
                 number_text(change.before_samples_per_s),
                 number_text(change.samples_per_s),
-                change_text(change.ratio),
+                change_text(_ratio(change)),
                 _bounds(change),
                 _verdict(change),
             ),
@@ -62,6 +62,12 @@ def comparison_section(found: ComparisonReport) -> Section:
     return make_section(
         "comparison", "Against the record", columns, rows, remark=_summary(found, named)
     )
+
+
+def _ratio(change: CaseChange) -> float | None:
+    """Return the ratio of the rates that are shown: medians, as the bounds are not made from."""
+    before, now = change.before_samples_per_s, change.samples_per_s
+    return now / before if before and now is not None else change.ratio
 
 
 def change_text(ratio: float | None) -> str:
@@ -100,5 +106,5 @@ def slower_lines(found: ComparisonReport) -> Iterator[str]:
     """Yield a line for each case that got slower than allowed."""
     for change in found.slower:
         rates = (number_text(change.before_samples_per_s), number_text(change.samples_per_s))
-        how = change.text or f"{' → '.join(rates)} samples/s, {change_text(change.ratio)}"
+        how = change.text or f"{' → '.join(rates)} samples/s, {change_text(_ratio(change))}"
         yield f"slower: {printable(change.name)}: {how}"

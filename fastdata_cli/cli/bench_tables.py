@@ -128,7 +128,7 @@ def _remark(section: Section, shown: Sequence[int]) -> str:
     remark = section.remark_on(section.columns[at] for at in shown)
     left = (each for at, each in enumerate(section.columns) if at not in shown)
     gone = ", ".join(each.head for each in left if not each.folds)
-    return " · ".join(filter(None, [remark, gone and f"no room for: {gone}"]))
+    return " · ".join(filter(None, [remark, gone and f"left out at this width: {gone}"]))
 
 
 def _words_below(section: Section, at: int) -> RenderableType:

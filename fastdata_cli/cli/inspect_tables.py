@@ -59,8 +59,7 @@ def _show_verified(console: Console, verified: Verification) -> None:
         console.print(tables.cell(verdict, "green"))
         return
     shown = [
-        (found.key or "the dataset", f"{found.kind} {found.detail}".strip())
-        for found in verified.findings
+        (found.key or "the dataset", _said(found.kind, found.detail)) for found in verified.findings
     ]
     console.print(tables.facts_table(f"Findings: {len(shown):,}", shown))
     verdict = f"{count_text(len(shown), 'finding')} in {of_all}"
@@ -93,10 +92,14 @@ def _show_histograms(console: Console, report: InspectReport) -> None:
 
 def _show_problems(console: Console, report: InspectReport) -> None:
     shown = [
-        (f"{problem['key']}", f"{problem['reason']} {problem['detail']}".strip())
+        (f"{problem['key']}", _said(problem["reason"], problem["detail"]))
         for problem in report.problems[:20]
     ]
     console.print(tables.facts_table(f"Problems: {len(report.problems):,}", shown))
+
+
+def _said(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what
 
 
 def _label(report: InspectReport, number: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,12 +20,11 @@ from fastdata_cli.operations.settings import ConvertOptions, SourceOptions
 from fastdata_cli.operations.source import open_source
 from fastdata_cli.operations.survey import survey
 from fastdata_cli.operations.survey_report import Survey, Trial
-from fastdata_cli.operations.words import size_text
+from fastdata_cli.operations.words import count_text, size_text
 from fastdata_cli.options import flag_words
 from fastdata_cli.sample import Payload
+from fastdata_cli.timing.symptoms import OTHERS_SHARE
 
-# A flag stays with its value where a line is broken.
-_TIED, _TIE = re.compile(r"(--[\w-]+) "), "\u00a0"
 _PLAIN = 10
 
 
@@ -64,10 +62,14 @@ def show_survey(
         given: how it is read, as words too.
     """
     size = f" at {found.size[0]}×{found.size[1]}" if found.size else ""
-    title = f"{found.samples:,} samples, as {found.measured:,} of them became; random batches{size}"
+    samples = count_text(found.samples, "sample")
+    title = f"{samples}, as {found.measured:,} became; random batches{size}"
     console.print(Text(title, style="bold cyan"))
     console.print(_table(found))
     console.print(Text(_what_counts(found), style="dim"))
+    if found.others >= OTHERS_SHARE:
+        doubt = f"Others took {found.others:.0%} of the processors: try again when they are idle."
+        console.print(Text(doubt, style="yellow"))
     for sentence, trial in _advice(found):
         console.print(Text(f"\n{sentence}", style="bold green"))
         if trial.words:
@@ -86,7 +88,7 @@ def _table(found: Survey) -> Table:
     for trial in found.trials:
         disk, seconds = trial.disk_samples_per_s, trial.convert_s
         table.add_row(
-            cell(_TIED.sub(f"\\1{_TIE}", trial.name)),
+            cell(trial.name),
             size_text(trial.stored_bytes),
             Text(f"{trial.memory_samples_per_s:,.0f}", style="bold" if trial.fits else "dim"),
             Text("" if disk is None else f"{disk:,.0f}", style="dim" if trial.fits else "bold"),

@@ -128,6 +128,10 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         self._skip = on_bad == "skip"
         self._rejects: dict[int, Reject] = {}
         self._next = self._place = Place(sampler.epoch)
+        self._until: int | None = None
+        """The epoch that the next iteration ends before, where a state tells."""
+        self._ends = 0
+        """The epoch that the last iteration ends before."""
 
     def __len__(self) -> int:
         """Return the number of batches of an iteration; fewer come where all of one are bad."""
@@ -136,9 +140,11 @@ class FastLoader(Iterable[tuple[Any, ...]]):
     def __iter__(self) -> Iteration:
         if self._hold and self._held is None:
             self._held = self._recipe.hold()
-        start = self._next
-        self._next, self._place = Place(start.epoch + self._batches.epochs), start
-        pipeline = self._recipe.pipeline(self._plan(start), self._delivery, self._held)
+        start = self._place = self._next
+        self._until = self._until or start.epoch + self._batches.epochs
+        plan = self._plan(start, self._until)
+        self._next, self._ends, self._until = Place(self._until), self._until, None
+        pipeline = self._recipe.pipeline(plan, self._delivery, self._held)
         handing_out = HandingOut(
             delivery=self._delivery,
             labels=self.samples.labels,
@@ -160,6 +166,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration begin with this epoch, counted from 0."""
         self._next = self._place = Place(whole("epoch", epoch, 0))
+        self._until, self._ends = None, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return where training stands: before the batch that comes next; JSON-able.
@@ -168,10 +175,13 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         on, the one that was begun or that a batch was taken from last is meant. After ``break`` it
         still is the epoch that was left; ``set_epoch`` says that the next one is to come.
         """
-        return {**asdict(self._place), "settings": self._settings()}
+        at = self._place
+        within = at.epoch < self._ends
+        until = self._ends if within else at.epoch + self._batches.epochs
+        return {**asdict(at), "until": until, "settings": self._settings()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next iteration begin where ``state_dict`` was asked.
+        """Make the next iteration begin where ``state_dict`` was asked, and end where it ended.
 
         Batches before that are not read. Any rank may load the state of any other.
 
@@ -180,6 +190,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         """
         try:
             place = Place(whole("epoch", state["epoch"], 0), whole("batch", state["batch"], 0))
+            until = whole("until", state["until"], place.epoch + 1)
             theirs = dict(state["settings"])
         except (KeyError, TypeError, ValueError) as problem:
             raise UsageError(f"not a state of a FastLoader: {problem!r}") from problem
@@ -189,6 +200,7 @@ class FastLoader(Iterable[tuple[Any, ...]]):
             words = (f"{name} was {theirs.get(name)}, is {ours.get(name)}" for name in changed)
             raise UsageError(f"the state is that of another loader: {'; '.join(words)}")
         self._next = self._place = place
+        self._until, self._ends = until, 0
 
     def _settings(self) -> dict[str, Any]:
         """Return all that decides which samples a batch has, but for its place and rank."""
@@ -197,12 +209,12 @@ class FastLoader(Iterable[tuple[Any, ...]]):
         facts |= {"batch_size": self._batches.batch_size, "drop_batch": self._batches.drop_last}
         return {name: value for name, value in facts.items() if name != "rank"}
 
-    def _plan(self, start: Place) -> Iterator[tuple[Place, Positions]]:
+    def _plan(self, start: Place, until: int) -> Iterator[tuple[Place, Positions]]:
         batches = self._batches
         sampler = copy.copy(batches.sampler)  # its epoch is this iteration's alone
         one = BatchSampler(sampler, batches.batch_size, drop_last=batches.drop_last)
         skipped = start.batch
-        for epoch in range(start.epoch, start.epoch + batches.epochs):
+        for epoch in range(start.epoch, until):
             sampler.set_epoch(epoch)
             for number, positions in enumerate(one):
                 if number >= skipped:

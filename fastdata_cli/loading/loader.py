@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdata_cli.contract import Reader
+from fastdata_cli.errors import UsageError
 from fastdata_cli.loading.delivery import accelerated
 from fastdata_cli.loading.orders import (
     SAMPLERS,
@@ -64,11 +65,19 @@ def make_loader(
         source: path of a dataset, a reader, or a FastDataset, which brings its own settings.
         options: see ``resolved`` for what becomes of those that do not fit together.
         epochs: how many follow one another in one iteration, without a pause between them.
+
+    Raises:
+        UsageError: the options are of another kind; else as FastDataset does.
     """
     from torch.utils.data import DataLoader
 
     from fastdata_cli.loading.dataset import FastDataset
 
+    if not isinstance(options, LoaderOptions):
+        raise UsageError(
+            f"{options!r} are no options of a loader",
+            hint="make_loader(path, LoaderOptions(batch_size=64))",
+        )
     dataset = source if isinstance(source, FastDataset) else FastDataset(source)
     final = resolved(dataset.reader, options)
     sampler = sampler_for(

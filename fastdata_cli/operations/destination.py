@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastdata_cli.contract import Capability, Format
 from fastdata_cli.errors import DestinationExistsError, FastdataError, UsageError
-from fastdata_cli.formats.sharded.set import ShardPattern, index_path
+from fastdata_cli.formats.sharded.set import INDEX_SUFFIX, SetIndex, ShardPattern, index_path
 from fastdata_cli.formats.tree.sidecar import sidecar_path
 from fastdata_cli.manifest import Manifest
 from fastdata_cli.operations.rejects import rejects_path
@@ -38,6 +38,8 @@ def check_destination(
         DestinationExistsError: something stands there that may not be replaced.
     """
     shown = str(path)
+    if path.parent.exists() and not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder", hint="choose another place")
     if not path.parent.is_dir():
         raise UsageError(
             f"the folder {path.parent} does not exist",
@@ -72,6 +74,26 @@ def check_destination(
             hint="move or delete it yourself",
             path=str(path),
         )
+    _require_no_member(path)
+
+
+def _require_no_member(path: Path) -> None:
+    """Raise if a file is one shard of a set, whose index lies beside it."""
+    for index in path.parent.glob(f"*{INDEX_SUFFIX}"):
+        if path.name in _shards_of(index):
+            whole = index.name.removesuffix(INDEX_SUFFIX)
+            raise DestinationExistsError(
+                f"{path} is a shard of {whole}, which would be broken: not overwritten",
+                hint=f"replace the whole set, {path.with_name(whole)}, or choose another name",
+                path=str(path),
+            )
+
+
+def _shards_of(index: Path) -> set[str]:
+    try:
+        return {shard.name for shard in SetIndex.read(index).shards}
+    except (FastdataError, OSError):  # no index of ours
+        return set()
 
 
 def already_published(path: Path, row: Format, fingerprint: str) -> Manifest | None:

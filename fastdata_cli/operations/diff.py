@@ -163,7 +163,7 @@ class _Comparison:
         key = to_text(one.key)
         for side, where in ((one, "first"), (other, "second")):
             if isinstance(side, Reject):
-                detail = f"in the {where}: {side.reason} {side.detail}".rstrip()
+                detail = f"in the {where}: {side.reason}" + (side.detail and f", {side.detail}")
                 yield Difference(key, "unreadable", detail)
         if isinstance(one, Reject) or isinstance(other, Reject):
             return

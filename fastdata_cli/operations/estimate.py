@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from fastdata_cli.operations.convert import convert
 from fastdata_cli.operations.plan import Plan
 from fastdata_cli.operations.sampling import spread
 from fastdata_cli.operations.subset import Subset
+from fastdata_cli.operations.temporary import temporary_folder
 from fastdata_cli.timing.environment import usable_cores
 
 # At least this many samples are really converted, and one whole part of the format up to the most:
@@ -42,8 +42,8 @@ def estimate(plan: Plan, *, jobs: int | None = None) -> Estimate:
     Raises:
         NothingUsableError: no sampled image was usable.
     """
-    with tempfile.TemporaryDirectory(prefix="fastdata-dry-run-") as folder:
-        path = Path(folder) / plan.path.name
+    with temporary_folder() as folder:
+        path = folder / plan.path.name
         positions = spread(plan.total, max(_FEWEST, min(_MOST, _part_samples(plan, path))))
         reader = Subset(plan.source.reader, positions)
         small = plan.trial(path, replace(plan.source, reader=reader))

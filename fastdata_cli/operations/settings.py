@@ -135,7 +135,9 @@ def parse_size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,5})(?:[xX](\d{1,5}))?", text.strip())
     size = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if min(size) < 1:
-        raise UsageError(f"--size does not know {text!r}", hint="give H or HxW, such as 224x320")
+        raise UsageError(
+            f"--size is H or HxW in pixels, not {text!r}", hint="such as 224 or 224x320"
+        )
     return size
 
 

@@ -30,6 +30,7 @@ from fastdata_cli.operations.sizes import stored_bytes
 from fastdata_cli.operations.source import Source
 from fastdata_cli.operations.subset import Subset
 from fastdata_cli.operations.survey_report import AS_IT_IS, Survey, Trial
+from fastdata_cli.operations.temporary import temporary_folder
 from fastdata_cli.options import flag_words
 from fastdata_cli.sample import Payload
 from fastdata_cli.timing import cgroup
@@ -68,13 +69,13 @@ def survey(
     if not total:
         raise NothingUsableError(f"{source.name}: no images here")
     size = _batch_size(source.reader, options)
-    with tempfile.TemporaryDirectory(prefix="fastdata-dry-run-") as folder:
+    with temporary_folder() as folder:
         run = _Run(
             source=source,
             options=options,
             size=size,
             total=total,
-            folder=Path(folder),
+            folder=folder,
             jobs=jobs,
             listener=listener,
         )
@@ -158,18 +159,20 @@ class _Run:
         made = [source, *made]
         disk = self._disk(source.stored_bytes)
         memory = _free_memory()
+        measured = self._rates(made)
         return Survey(
             source=self.source.name,
             samples=self.total,
             measured=len(source.reader),
             size=self.size,
             trials=tuple(
-                self._trial(each, rate, disk, memory)
-                for each, rate in zip(made, self._rates(made), strict=True)
-                if rate
+                self._trial(each, rate.samples_per_s, disk, memory)
+                for each, rate in zip(made, measured, strict=True)
+                if rate.samples_per_s
             ),
             disk=disk,
             memory_bytes=memory,
+            others=max(rate.others for rate in measured),
         )
 
     def _sample(self) -> Subset:
@@ -198,8 +201,8 @@ class _Run:
             convert_s=report.seconds / report.looked_at,
         )
 
-    def _rates(self, made: Sequence[_Made]) -> list[float | None]:
-        """Return samples per second of each, from the page cache, read in turn."""
+    def _rates(self, made: Sequence[_Made]) -> Sequence[Measurement]:
+        """Read each at random, from the page cache, in turn."""
         seconds = _READING_S / (_REPEATS * len(made))
         readings = [RandomReading(each.name, each.reader, self.size, seconds) for each in made]
         steps = _REPEATS * len(made)
@@ -213,7 +216,7 @@ class _Run:
                 self.listener.notice(f"{measurement.name}: {measurement.failure.message}")
 
         try:
-            measured = measure(
+            return measure(
                 [reading.case for reading in readings],
                 repeats=_REPEATS,
                 warmup=0,
@@ -224,7 +227,6 @@ class _Run:
         finally:
             for reading in readings:
                 reading.close()
-        return [each.samples_per_s for each in measured]
 
     def _trial(self, made: _Made, rate: float, disk: DeviceResult | None, memory: int) -> Trial:
         stored = made.stored_bytes * self.total

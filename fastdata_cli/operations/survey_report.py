@@ -58,6 +58,8 @@ class Survey:
     """Random reads of the source's own files, past the page cache."""
     memory_bytes: int
     """Free, or used for nothing but the page cache."""
+    others: float = 0.0
+    """Share of the processors that others took while rates were measured."""
 
     @property
     def fastest(self) -> Trial:

@@ -32,7 +32,8 @@ from fastdata_cli.storage.label_rows import Row, label_rows, malformed
 from fastdata_cli.storage.listing_rows import digests, number_classes, pack
 
 # Whatever has so many digits fits into an int64.
-_WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
+_WHOLE_NUMBER = re.compile("-?[0-9]{1,4000}")  # more, and Python makes no number of it
+_LARGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class LabelTable:
             if number < UNLABELLED:
                 why = f"{number} is no label: they begin at 0, and -1 stands for none"
                 raise malformed(self.path, line, why)
+            if number > _LARGEST:
+                raise malformed(self.path, line, f"{number} is too large for a label")
         labels = np.array([*numbers, UNLABELLED], np.int64)[codes]
         return (labels, ()) if classes is None else number_classes(labels, classes, classes)
 

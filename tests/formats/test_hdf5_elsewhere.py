@@ -125,6 +125,35 @@ def test_external_files_that_are_not_whole(folder: Path, size: int | None) -> No
         registry.open_reader(path)
 
 
+def test_names_are_taken_as_hdf5_takes_them(folder: Path) -> None:
+    """Without a folder `sub` there is no `sub/../a.h5`, though its sense is `a.h5`."""
+    for path in (
+        virtual(folder / "one.h5", halves("sub/../a.h5")),
+        external(folder / "two.h5", ("sub/../bytes", 5, PIXELS.nbytes)),
+    ):
+        with pytest.raises(DamagedDatasetError, match="missing"):
+            registry.open_reader(path)
+        (folder / "sub").mkdir()
+        assert np.array_equal(pixels(path), PIXELS)
+        (folder / "sub").rmdir()
+
+
+def test_a_link_to_the_file_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    path = virtual(folder / "set.h5", halves(str(folder / "a.h5"), str(folder / "b.h5")))
+    (tmp_path / "link.h5").symlink_to(path)
+    assert np.array_equal(pixels(tmp_path / "link.h5"), PIXELS)
+
+
+@pytest.mark.parametrize("case", ["virtual", "external"])
+def test_links_that_lead_out_of_the_folder_are_refused(folder: Path, case: str) -> None:
+    path = WHOLE[case](folder / "set.h5")
+    for name, secret in (("a.h5", "secret.h5"), ("bytes", "secret")):
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder.parent / secret)
+    with pytest.raises(UnsupportedError, match="outside of its folder"):
+        registry.open_reader(path)
+
+
 OUTSIDE: dict[str, Callable[[Path], Path]] = {
     "virtual": lambda path: virtual(path, halves("../secret.h5")),
     "absolute": lambda path: virtual(path, halves(str(path.parent.parent / "secret.h5"))),

@@ -179,6 +179,24 @@ def test_training_goes_on_where_it_stood(paths: dict[str, Path]) -> None:
     assert [batch[2].tolist() for batch in resumed] == wanted[0]
 
 
+def test_several_epochs_end_where_they_would_have_ended(paths: dict[str, Path]) -> None:
+    def loader() -> FastLoader:
+        return FastLoader(paths["raw"], 4, seed=1, epochs=3, with_index=True)
+
+    wanted = [batch[2].tolist() for batch in loader()]
+    for taken in (0, 1, 13, len(wanted) - 1):
+        first = loader()
+        batches = iter(first)
+        for _ in range(taken):
+            next(batches)
+        state = json.loads(json.dumps(first.state_dict()))
+        batches.close()
+        resumed = loader()
+        resumed.load_state_dict(state)
+        assert [batch[2].tolist() for batch in resumed] == wanted[taken:]
+        assert (resumed.state_dict()["epoch"], resumed.state_dict()["until"]) == (3, 6)
+
+
 def test_a_sampler_brings_its_epoch(paths: dict[str, Path]) -> None:
     ours = RandomSampler(COUNT, seed=3, epoch=5)
     wanted = [position for epoch in (5, 6) for position in _epoch(RandomSampler, epoch)]

@@ -70,7 +70,6 @@ def test_what_the_source_reads_is_never_replaced(
     [
         ("shards/apart.tar", "shards/train-%03d.tar"),
         ("shards/train-%03d.tar", "shards/apart.tar"),
-        ("shards/train-{000..001}.tar", "shards/train-002.tar"),
         ("shards/train-000.tar", "shards/train-%02d.tar"),
     ],
 )
@@ -84,3 +83,11 @@ def test_convert_and_clean_ask(run: Run, folder: Path) -> None:
     for words in (("convert", source, pattern), ("clean", source, "--min-side", 1, "-o", pattern)):
         assert "overlap" in run(*words, "--overwrite", code=2).stderr
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+
+
+def test_a_shard_of_a_set_is_not_overwritten_alone(folder: Path, tmp_path: Path) -> None:
+    source = str(write_dataset(ROW, tmp_path / "in.tar", encoded_samples(), Payload.ENCODED))
+    with pytest.raises(DestinationExistsError, match=r"is a shard of train-%03d\.tar"):
+        check(source, folder / "train-001.tar")
+    check(source, folder / "train-%03d.tar")
+    check(source, folder / "apart.tar")

@@ -72,6 +72,11 @@ def test_whole_numbers_are_labels(tmp_path: Path, content: str) -> None:
 def test_numbers_below_no_label_are_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(UsageError, match=r"labels, line 3: -2 is no label"):
         table(tmp_path, content).apply(FILES)
+    for large in (1 << 63, 10**30):
+        with pytest.raises(UsageError, match=rf"labels, line 2: {large} is too large"):
+            table(tmp_path, f"a.jpg,{large - 1 if large == 1 << 63 else 5}\nb.jpg,{large}\n").apply(
+                FILES
+            )
     named = table(tmp_path, "a.jpg,-2\nb.jpg,x\n")  # one of them is a name: so are all
     assert named.apply(FILES).class_names == ("-2", "x")
 

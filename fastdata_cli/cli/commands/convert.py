@@ -148,7 +148,7 @@ def _places(
         source, destination = None, source
     if not destination or (source is None and files_from is None):
         raise UsageError(
-            "a source and a destination are needed",
+            "a destination is needed" if source else "a source and a destination are needed",
             hint="fastdata convert ./images out.zarr; --dry-run in place of DST compares formats",
         )
     if files_from is not None and source is not None:

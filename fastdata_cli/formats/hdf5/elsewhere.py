@@ -34,7 +34,7 @@ def require_parts(path: Path, *datasets: Any) -> None:
             another file, behind a link.
     """
     here = os.path.abspath(path)
-    parts = _Parts(os.path.dirname(here))
+    parts = _Parts(here)
     for dataset in datasets:
         there = os.path.abspath(dataset.file.filename)
         if there != here:
@@ -49,11 +49,13 @@ class _Parts:
     """A look at datasets, each once.
 
     Args:
-        folder: that all of their files are to be in.
+        path: of their file, in whose folder all other files are to be: that of its name, or of
+            the file itself where the name is a link.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, path: str) -> None:
+        real = os.path.realpath
+        self._folders = {real(os.path.dirname(path)), os.path.dirname(real(path))}
         self._seen: set[tuple[str, str]] = set()
 
     def require(self, dataset: Any, depth: int = 0) -> None:
@@ -75,7 +77,8 @@ class _Parts:
         self._seen.add((path, dataset.name))
 
     def _require_inside(self, part: str, where: str) -> None:
-        if os.path.commonpath([part, self._folder]) != self._folder:
+        real = os.path.realpath(part)  # a link in the folder may lead anywhere
+        if not any(os.path.commonpath([real, folder]) == folder for folder in self._folders):
             raise UnsupportedError(
                 f"{where}: a part of it is {part}, outside of its folder",
                 hint="copy all of it into one folder; names of external files count from the "
@@ -87,7 +90,8 @@ class _Parts:
         base = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", beside)
         rest = dataset.size * dataset.dtype.itemsize
         for name, offset, most in dataset.external:
-            part = os.path.abspath(os.path.join(base, name))
+            # As it stands: without a folder `a`, there is no `a/../b`, though its sense is `b`.
+            part = os.path.join(os.getcwd(), base, name)
             self._require_inside(part, where)
             size, there = min(rest, most), _size(part, where)
             if offset + size > there:
@@ -127,7 +131,7 @@ class _Parts:
         beside, name = os.path.dirname(path), name.replace("%%", "%")
         if name == _SAME_FILE:
             return path
-        part = os.path.abspath(os.path.join(beside, name))
+        part = os.path.join(beside, name)
         if os.path.isabs(name) and not os.path.isfile(part):
             part = os.path.join(beside, os.path.basename(name))
         self._require_inside(part, where)
