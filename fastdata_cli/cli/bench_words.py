@@ -10,7 +10,11 @@ from dataclasses import replace
 from rich.cells import cell_len, set_cell_size
 
 from fastdata_cli.keys import printable
-from fastdata_cli.operations.bench.best import best_loader, fastest_loader
+from fastdata_cli.operations.bench.best import (
+    best_data_loader,
+    fastest_loader,
+    winning_fast_loader,
+)
 from fastdata_cli.operations.bench.report import BenchReport, LoaderRow, ReadRow, Verdict
 from fastdata_cli.operations.words import size_text
 from fastdata_cli.timing.doubts import WarningKind
@@ -189,11 +193,11 @@ def _shared(texts: Sequence[str], named: Mapping[str, str]) -> Iterator[str]:
 
 
 def _undecided(report: BenchReport, named: Mapping[str, str]) -> Iterator[str]:
-    """Yield where FastLoader has the highest rate, and another loader is told as the best."""
+    """Yield where FastLoader has the highest rate, and does not clearly win."""
     for row in report.fast_loaders:
-        best = best_loader(report, row.dataset)
-        gain = (row.samples_per_s or 0.0) / (best.samples_per_s or 1.0) - 1 if best else 0.0
-        if gain > 0:
+        other = best_data_loader(report, row.dataset)
+        gain = (row.samples_per_s or 0.0) / (other.samples_per_s or 1.0) - 1 if other else 0.0
+        if gain > 0 and winning_fast_loader(report, row.dataset) is None:
             name = named.get(row.dataset, row.dataset)
             but = "which may be noise" if gain >= GAIN else "too little to change the loader for"
             yield f"{name}: FastLoader is {gain:.0%} faster than the DataLoader, {but}"

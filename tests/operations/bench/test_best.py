@@ -43,6 +43,7 @@ def test_it_wins_by_a_tenth(rate: float, wins: bool) -> None:
 def test_noise_is_not_won_by() -> None:
     one = report(at(SLOW, 1000.0, repeats=1), at(FAST, 1200.0, first=1, repeats=1))
     assert winning_fast_loader(one, PATHS[0]) is None, "once each tells nothing"
+    assert best_loader(one, PATHS[0]) == one.fast_loaders[0], "it is the best that was seen"
     clear = report(at(SLOW, 1000.0, repeats=1), at(FAST, 1300.0, first=1, repeats=1))
     assert winning_fast_loader(clear, PATHS[0]) is not None
 
