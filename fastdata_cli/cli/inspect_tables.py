@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 
 from fastdata_cli.cli import tables
@@ -35,7 +37,7 @@ def show_report(report: InspectReport) -> None:
                 ("no label", _unlabelled(report)),
                 ("keys", "\n".join(report.keys)),
                 ("source", _source(report)),
-                ("options", tables.words_text(report.options)),
+                ("options", tables.words_text(_options(report))),
                 ("generations", _generations(report)),
                 ("bad samples", tables.pairs_text(report.counts.get("rejects", {}))),
                 ("limit", "more bad samples than --max-bad allowed" if _beyond(report) else None),
@@ -96,6 +98,16 @@ def _show_problems(console: Console, report: InspectReport) -> None:
         for problem in report.problems[:20]
     ]
     console.print(tables.facts_table(f"Problems: {len(report.problems):,}", shown))
+
+
+def _options(report: InspectReport) -> dict[str, Any]:
+    """Return the options that did something: nothing is fitted where no size was asked for."""
+    options = dict(report.options)
+    if not options.get("size"):
+        options.pop("fit", None)
+        if not options.get("max_side"):
+            options.pop("interpolation", None)
+    return options
 
 
 def _said(what: str, detail: str) -> str:

@@ -242,3 +242,18 @@ def test_pixels_that_png_does_not_hold_are_refused_in_words(
     said = run("inspect", tmp_path / "a.npy", "--sample", 0, "-o", tmp_path / "x.png", code=2)
     assert f"{dtype}[5, 6, {channels}]" in said.stderr.replace("\n", " ")
     assert not (tmp_path / "x.png").exists()
+
+
+def test_options_that_did_nothing_are_not_shown(run: Run, tree: Path, tmp_path: Path) -> None:
+    for name, shown in (("kept.lmdb", False), ("sized.raw", True)):
+        run("convert", tree, tmp_path / name, *(("--size", 8) if shown else ()))
+        text = run("inspect", tmp_path / name).stdout
+        assert ("fit crop" in text) == shown
+        assert ("interpolation area" in text) == shown
+
+
+def test_quiet_says_nothing(run: Run, packed: Path, tmp_path: Path) -> None:
+    for flags in (("--verify",), ("--json",), ("--sample", 0, "-o", tmp_path / "one.jpg")):
+        found = run("inspect", packed, *flags, "--quiet")
+        assert found.stderr == ""
+        assert bool(found.stdout) == ("-o" not in flags)

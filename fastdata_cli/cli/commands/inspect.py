@@ -64,23 +64,25 @@ def _inspect(
             "--diff", help="Compare two datasets sample by sample; exit 3 if they differ."
         ),
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     **values: Any,
 ) -> None:
     if compare:
-        _compare(paths, flags.given(values, _READ), as_json=as_json)
+        _compare(paths, flags.given(values, _READ), as_json=as_json, quiet=quiet)
         return
     if len(paths) > 1:
         raise UsageError("one dataset at a time", hint="compare two: fastdata inspect --diff A B")
     row, reader = _open(paths[0], flags.given(values, _READ))
     if sample is not None:
-        _take_out(reader, sample, output)
+        _take_out(reader, sample, output, quiet=quiet)
         return
     if output is not None:
         raise UsageError("--output belongs to --sample", hint="add --sample KEY or --sample 0")
     if preview is not None:
-        _draw(reader, preview)
+        _draw(reader, preview, quiet=quiet)
         return
-    report = inspect(reader, row.name, verified=_verified(reader) if verify else None)
+    verified = _verified(reader, quiet=quiet) if verify else None
+    report = inspect(reader, row.name, verified=verified)
     if as_json:
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
     else:
@@ -100,16 +102,16 @@ def _open(path: str, read: Mapping[str, Any]) -> tuple[Format, Reader]:
     return row, row.open_reader(Path(path), options)
 
 
-def _verified(reader: Reader) -> Verification:
-    with Talk("verifying") as listener:
+def _verified(reader: Reader, *, quiet: bool) -> Verification:
+    with Talk("verifying", quiet=quiet) as listener:
         return verify_all(reader, listener)
 
 
-def _compare(paths: Sequence[str], read: Mapping[str, Any], *, as_json: bool) -> None:
+def _compare(paths: Sequence[str], read: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     if len(paths) != 2:
         raise UsageError("--diff needs two datasets", hint="fastdata inspect --diff A B")
     readers = _open_both(paths, read)
-    with Talk("comparing") as listener:
+    with Talk("comparing", quiet=quiet) as listener:
         report = diff(*readers, listener=listener)
     if as_json:
         sys.stdout.write(json.dumps(report.to_mapping(), indent=2) + "\n")
@@ -127,7 +129,7 @@ def _open_both(paths: Sequence[str], read: Mapping[str, Any]) -> list[Reader]:
     return [_open(path, {**of_none, **each})[1] for path, each in zip(paths, own, strict=True)]
 
 
-def _take_out(reader: Reader, which: str, output: str | None) -> None:
+def _take_out(reader: Reader, which: str, output: str | None, *, quiet: bool) -> None:
     if output is None:
         raise UsageError("--sample needs a place to go", hint="add -o FILE, or -o - for stdout")
     _require_place(output)
@@ -136,16 +138,18 @@ def _take_out(reader: Reader, which: str, output: str | None) -> None:
     found = find_sample(reader, which)
     _write(output, image_file(found, reader.schema.payload), reader)
     label = "no label" if found.label == -1 else f"label {found.label}"
-    say(f"{to_text(found.key)}, {label} → {output}")
+    if not quiet:
+        say(f"{to_text(found.key)}, {label} → {output}")
 
 
-def _draw(reader: Reader, path: Path) -> None:
+def _draw(reader: Reader, path: Path, *, quiet: bool) -> None:
     from fastdata_cli.imaging.encode import encode_png
 
     _require_place(str(path))
     _only_png(str(path), "a contact sheet is drawn")
     _write(str(path), encode_png(contact_sheet(reader)), reader)
-    say(f"contact sheet → {path}")
+    if not quiet:
+        say(f"contact sheet → {path}")
 
 
 def _require_place(output: str) -> None:
