@@ -14,7 +14,7 @@ from tests.crash.disks import can_mount, small_disk
 from tests.crash.runs import Ended
 from tests.crash.session import Session, Settings, table
 from tests.crash.subjects import SUBJECTS, Subject
-from tests.crash.trials import Stop, Trial, ending_faults
+from tests.crash.trials import Stop, Trial, ending_faults, had_begun
 
 SHORT: Mapping[str, Mapping[Stop, int]] = {
     "raw, pixels": {Stop.KILL: 3},
@@ -58,6 +58,23 @@ def test_the_short_form_has_enough_of_each() -> None:
 def test_a_wrong_end_is_a_fault(stop: Stop, code: int, output: str, fault: str) -> None:
     (found,) = ending_faults(stop, Ended(code=code, output=output, phase="parts", landed=True))
     assert fault in found
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "phase", "ours"),
+    [
+        (1, '"<frozen site>"', "start-up", False),
+        (1, '"<frozen site>"', "parts", True),
+        (1, '"/x/fastdata_cli/cli/main.py"', "start-up", True),
+        (-signal.SIGINT, '"/x/fastdata_cli/__main__.py"', "start-up", False),
+        (130, '"<frozen site>"', "start-up", True),
+    ],
+)
+def test_python_may_be_interrupted_before_it_begins(
+    code: int, line: str, phase: str, ours: bool
+) -> None:
+    said = f"Traceback (most recent call last):\n  File {line}, line 1\nKeyboardInterrupt\n"
+    assert had_begun(Ended(code=code, output=said, phase=phase, landed=True)) == ours
 
 
 def test_right_ends_are_none() -> None:

@@ -146,7 +146,7 @@ class _Attempt:
         ended = run.ended_at(moment, lambda: self._disturb(run))
         if self._disk is not None:
             self._disk.free()
-        if not ended.landed or not _had_begun(ended) or _was_over(self._trial.stop, ended):
+        if not ended.landed or not had_begun(ended) or _was_over(self._trial.stop, ended):
             return
         faults = [*ending_faults(self._trial.stop, ended)]
         subject = self._prepared.subject
@@ -189,9 +189,13 @@ def _was_over(stop: Stop, ended: Ended) -> bool:
     return stop in (Stop.KILL, Stop.TERM) and ended.code == 0 and ended.phase == "after"
 
 
-def _had_begun(ended: Ended) -> bool:
+def had_begun(ended: Ended) -> bool:
     """Return whether it was fastdata that was interrupted, and not Python before or after it."""
-    return not (ended.code == -signal.SIGINT and ended.phase in ("start-up", "after"))
+    # While it reads its own modules, Python ends with 1 and a traceback without a line of ours.
+    in_python = ended.code == 1 and ended.output.rstrip().endswith("KeyboardInterrupt")
+    in_python = in_python and "/fastdata_cli/" not in ended.output
+    outside = ended.code == -signal.SIGINT or in_python
+    return not (outside and ended.phase in ("start-up", "after"))
 
 
 def ending_faults(stop: Stop, ended: Ended) -> Iterator[str]:
