@@ -13,7 +13,6 @@ from fastdata_cli.cli.converting import complete, run_plan
 from fastdata_cli.cli.output import data, reports_errors, talk
 from fastdata_cli.cli.planning import append_planner, new_planner
 from fastdata_cli.cli.progress import Talk
-from fastdata_cli.cli.surveying import try_formats
 from fastdata_cli.errors import TooManyBadError, UsageError
 from fastdata_cli.imaging.policy import DAMAGED_CONTAINER
 from fastdata_cli.operations.convert import ConvertReport
@@ -98,6 +97,8 @@ def _convert(
     **values: Any,
 ) -> None:
     if dry_run and destination is None and (source is None) != (values["files_from"] is None):
+        from fastdata_cli.cli.surveying import try_formats  # loaders, which no other run needs
+
         _require_destination(
             {"to": to, "append": append, "retry_bad": retry_bad, **flags.given(values, _WRITE)}
         )
